@@ -17,7 +17,7 @@ from relu_task import SPEC, TEXT, relu_task
 from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.layout import rows_of
 from warpsmith.judge.timing.baselines import audit
-from warpsmith.judge.timing.bench import BaselineLost, Bench, mean_charged_us
+from warpsmith.judge.timing.bench import BaselineLost, Bench, explain_slow_baseline, mean_charged_us
 from warpsmith.judge.timing.bench_worker import Stopwatch
 from warpsmith.judge.timing.input_perturbation import (
     FLOATING,
@@ -297,6 +297,31 @@ class TestBusyMachine:
             found = Bench._timing(Mock(device="cpu", flush_bytes=0), session, fast, [1], False, busy)
             assert (found.ratios[0].low > 1) is not bool(busy)
             assert found.busy == busy
+
+
+class TestSlowBaseline:
+    """A win over what was as fast before is none: KernelBench's level1/88 was published as 1.61 with 127.5 and 127.2 us in one row."""
+
+    @pytest.mark.parametrize(
+        ("candidate_us", "beside_us", "first_us", "told"),
+        [
+            (127.5, 205.0, 127.2, "compile took 205.0 us beside it, 127.2 us when it was timed first"),
+            (127.5, 205.0, 140.0, ""),  # faster than it ever was
+            (127.5, 135.0, 127.2, ""),  # within what two measurements differ by
+            (210.0, 205.0, 127.2, ""),  # no claim
+        ],
+    )
+    def test_what_only_beats_a_slow_moment_is_told(self, candidate_us, beside_us, first_us, told):
+        blocks = {
+            name: [Block((round(us * 1000),) * 4, 0, round(us * 4000))] * 3
+            for name, us in (("candidate", candidate_us), ("compile", beside_us), ("eager", 2000.0))
+        }
+        first = {
+            "eager": BaselineTiming(name="eager", ok=True, median_us=1990.0, low_us=1990.0, high_us=1990.0),
+            "compile": BaselineTiming(name="compile", ok=True, median_us=first_us, low_us=1.0, high_us=999.0),
+            "gone": BaselineTiming(name="gone", ok=False, reason="it failed"),
+        }
+        assert explain_slow_baseline(blocks, "candidate", first) == told
 
 
 class TestClocks:

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from ...records import Candidate, Ratio, Task, Timing
+from ...records import BaselineTiming, Candidate, Ratio, Task, Timing
 from ...runtime.rewrites import deployed_graph
 from ..device import gpu_state
 from . import stats
@@ -38,6 +38,9 @@ CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS = 32, 16  # what a confirmation asks for; a G
 SEARCH_SECONDS = {"cpu": 0.35, "cuda": 0.15}  # of timing a process in a search; a GPU's calls vary less
 # Of `process_floor`, fitted to A/A trials over 22 pairs of processes on an H200.
 GPU_FLOOR, GPU_SHORT_NS = 0.005, 1200.0
+SLOWED = (
+    1.1  # times what a baseline took when it was timed first, from which on it is slow beside a candidate
+)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class Bench:
         timed.run(count, calls, race=rounds is None, checks=checks)
         timed.agree()
         busy = timed.busy()  # a search goes on, but nothing is sure of what it measured
+        if rounds is not None:
+            busy = busy or explain_slow_baseline(timed.blocks, process.name, self.pool.timings)
         if busy and rounds is not None:
             session.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
@@ -192,6 +197,22 @@ class Bench:
         """End every process."""
         self.pool.close()
         self.session.close()
+
+
+def explain_slow_baseline(
+    blocks: Mapping[str, Sequence[Block]], candidate: str, first: Mapping[str, BaselineTiming]
+) -> str:
+    """Explain which baseline the candidate beats only since that was slow beside it: when it was `first` timed it was as fast as the
+    candidate. Empty where there is none.
+    """
+    us = {name: stats.typical([b.ns for b in of_process]).median / 1e3 for name, of_process in blocks.items()}
+    for name, known in first.items():
+        slowed = known.ok and name in us and us[name] > SLOWED * known.median_us
+        if slowed and known.median_us <= us[candidate] < us[name]:
+            return (
+                f"{name} took {us[name]:.1f} us beside it, {known.median_us:.1f} us when it was timed first"
+            )
+    return ""
 
 
 def mean_charged_us(blocks: Sequence[Block]) -> float:
