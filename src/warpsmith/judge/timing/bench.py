@@ -206,11 +206,11 @@ def explain_slow_baseline(
     candidate. Empty where there is none.
     """
     us = {name: stats.typical([b.ns for b in of_process]).median / 1e3 for name, of_process in blocks.items()}
-    for name, known in first.items():
-        slowed = known.ok and name in us and us[name] > SLOWED * known.median_us
-        if slowed and known.median_us <= us[candidate] < us[name]:
+    for name, timing in first.items():
+        slowed = timing.ok and name in us and us[name] > SLOWED * timing.median_us
+        if slowed and timing.median_us <= us[candidate] < us[name]:
             return (
-                f"{name} took {us[name]:.1f} us beside it, {known.median_us:.1f} us when it was timed first"
+                f"{name} took {us[name]:.1f} us beside it, {timing.median_us:.1f} us when it was timed first"
             )
     return ""
 
