@@ -136,10 +136,8 @@ class Search:
         while waiting:
             attempts = list(self._screen(waiting))
             waiting = [] if self.meter.find_reached_limit() else self._list_repairs(attempts)
-        if self.round == 0 and self._lacks_verdicts():
-            return bool(
-                proposals
-            )  # baselines compile during the second round, and finalists are chosen of more
+        if self.round == 0 and self._lacks_verdicts():  # baselines compile during the second round
+            return bool(proposals)
         most = count_finalists(sum(a.screened for a in self.attempts[before:]))
         finalists = choose_finalists(self.attempts, self._estimates, most) if not self._spent() else []
         self._judge_finalists(finalists)

@@ -38,9 +38,7 @@ CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS = 32, 16  # what a confirmation asks for; a G
 SEARCH_SECONDS = {"cpu": 0.35, "cuda": 0.15}  # of timing a process in a search; a GPU's calls vary less
 # Of `process_floor`, fitted to A/A trials over 22 pairs of processes on an H200.
 GPU_FLOOR, GPU_SHORT_NS = 0.005, 1200.0
-SLOWED = (
-    1.1  # times what a baseline took when it was timed first, from which on it is slow beside a candidate
-)
+SLOWED = 1.1  # times what a baseline took when it was timed first: from there on it is slow
 
 
 @dataclass(frozen=True)
