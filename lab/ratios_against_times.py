@@ -9,41 +9,42 @@ win is no win by its times.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import benchmarks_on_path  # noqa: F401
+from inner_loop_pages import find_published_speedup
+from json_lines import known_lines
+
 SHARE = 1.1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    if len(names := sys.argv[1:] if arguments is None else arguments) != 1:
-        print("which rows? give one file, as results/h200/kernelbench.jsonl", file=sys.stderr)
-        return 2
-    rows = [json.loads(line) for line in Path(names[0]).read_text(encoding="utf-8").splitlines() if line]
-    compared = [row for row in rows if row.get("ratios") and row.get("us")]
-    off = sorted(
-        (r for r in compared if not 1 / SHARE < find_quotient(r) / find_ratio(r) < SHARE), key=find_quotient
-    )
-    for row in off:
+    names = sys.argv[1:] if arguments is None else arguments
+    rows = [
+        row for name in names[:1] for row in known_lines(Path(name)) if row.get("ratios") and row.get("us")
+    ]
+    if len(names) != 1 or not rows:
         print(
-            f"{row['task']}: {row['status']}, {find_ratio(row):.2f} measured in turns, {find_quotient(row):.2f} by times alone"
+            "give one file of rows with ratios and times, as results/h200/kernelbench.jsonl", file=sys.stderr
         )
-    refuted = [r for r in off if r["status"] == "win" and find_quotient(r) < 1]
+        return 2
+    shares = {row["task"]: find_quotient(row) / find_published_speedup(row) for row in rows}
+    off = sorted((r for r in rows if not 1 / SHARE < shares[r["task"]] < SHARE), key=find_quotient)
+    for row in off:
+        turns, alone = find_published_speedup(row), find_quotient(row)
+        print(f"{row['task']}: {row['status']}, {turns:.2f} measured in turns, {alone:.2f} by times alone")
+    refuted = sum(row["status"] == "win" and find_quotient(row) < 1 for row in off)
     print(
-        f"{len(compared)} rows, {len(off)} differ by more than {SHARE - 1:.0%}, {len(refuted)} wins are none by their times"
+        f"{len(rows)} rows, {len(off)} differ by more than {SHARE - 1:.0%}, {refuted} wins are none by their times"
     )
-    return int(bool(refuted))
-
-
-def find_ratio(row: dict[str, Any]) -> float:
-    """Return the speedup over the baseline over which it is smallest."""
-    return float(min(ratio[0] for ratio in row["ratios"].values()))
+    return int(refuted > 0)
 
 
 def find_quotient(row: dict[str, Any]) -> float:
+    """Return the fastest baseline's microseconds over the winner's."""
     return float(min(row["baselines"][name] for name in row["ratios"]) / row["us"])
 
 

@@ -40,4 +40,6 @@ def test_a_win_that_its_own_times_refute_is_told(
         "level1/5: win, 2.00 measured in turns, 1.67 by times alone",
         "3 rows, 2 differ by more than 10%, 1 wins are none by their times",
     ]
-    assert main([]) == 2
+    for wrong in ([], [str(tmp_path / "gone.jsonl")]):
+        assert main(wrong) == 2
+        assert capsys.readouterr().err.startswith("give one file of rows")

@@ -71,6 +71,25 @@ def test_no_longer_than_others_may_take_and_not_on_a_processor(
     assert asked.asked == 1
 
 
+@pytest.mark.parametrize(
+    ("largest", "times"), [(30, 1), (4, 7)], ids=["the first that is tried", "found by bisection"]
+)
+def test_values_that_were_tried_are_not_written_again(
+    monkeypatch: pytest.MonkeyPatch, largest: int, times: int
+) -> None:
+    written: list[int | None] = []
+    made = reference.Reference()
+    monkeypatch.setattr(made, "_graph", lambda variant: Graph(inputs=(), nodes=(), outputs=(), tree=""))
+    monkeypatch.setattr(made, "_can_judge", lambda *asked: written[-1] is not None and written[-1] <= largest)
+    monkeypatch.setattr(reference, "fill", lambda *fields: written.append(fields[-1]))
+    made._task = "task"
+    made.inputs("main", "huge", 1, "own", "path")
+    assert len(written) == times
+    made.inputs("main", "huge", 1, "own", "path")  # the exponent is known: written once
+    assert len(written) == times + 1
+    assert written[-1] == written[-2]
+
+
 def test_what_a_timed_call_was_given_is_rebuilt_where_the_truth_is(scratch: Scratch) -> None:
     """As the supervisor writes it to a file; the values themselves stay as they are."""
     spec = TensorSpec(shape=(5, 70), dtype="float32", stride=(72, 1))

@@ -420,6 +420,23 @@ class TestBench:
         finally:
             bench.close()
 
+    def test_only_a_confirmation_refuses_what_beats_a_slow_moment(self, scratch, tmp_path, monkeypatch):
+        monkeypatch.setattr(InterleavedRounds, "busy", lambda rounds: "")
+        monkeypatch.setattr(
+            "warpsmith.judge.timing.bench.explain_slow_baseline", lambda *given: "eager slowed"
+        )
+        task, fresh = relu_task(), provider(scratch)
+        bench = Bench(task, scratch=scratch, workdir=tmp_path / "work", threads=1)
+        try:
+            bench.pool.start(("eager",), fresh_values=fresh)
+            made = candidate(task)
+            libraries = {made.units[0].region.id: library(tmp_path, RIGHT)}
+            assert bench.time(made, libraries, fresh).timing.busy == ""
+            confirmed = bench.time(made, libraries, fresh, rounds=6).timing
+        finally:
+            bench.close()
+        assert (confirmed.busy, confirmed.ratios[0].low) == ("eager slowed", 0.0)
+
     def test_baselines_whose_times_are_known_are_not_timed(self, scratch, tmp_path):
         known = {"eager": BaselineTiming(name="eager", ok=True, median_us=123.0)}
         bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)

@@ -137,8 +137,8 @@ class Bench:
         busy = timed.busy()  # a search goes on, but nothing is sure of what it measured
         if rounds is not None:
             busy = busy or explain_slow_baseline(timed.blocks, process.name, self.pool.timings)
-        if busy and rounds is not None:
-            session.progress(f"the machine is too busy for a claim: {busy}")
+            if busy:
+                session.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
         warm = self._compare_with_batch(timed, process, warm, steps if cuda else 0)
         for opponent in opponents if cuda and not timed.rests else ():
