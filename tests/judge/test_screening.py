@@ -91,6 +91,52 @@ def test_an_estimate_is_no_speedup(judge: ScreeningJudge) -> None:
     assert Result.model_validate_json(result.model_dump_json()) == result
 
 
+def make_pair(judge: ScreeningJudge, first: str, second: str) -> Candidate:
+    """A unit for tanh and one for what follows it."""
+    names = [n.name for n in judge.task.graph.nodes]
+    regions = [make_region(judge.task.graph, part) for part in (names[:1], names[1:])]
+    units = tuple(
+        Unit(region=region, language="c++", source=UNIT.replace("EXPRESSION", expression))
+        for region, expression in zip(regions, (first, second), strict=True)
+    )
+    return Candidate(task_id=judge.task.id, target="cpu", units=units)
+
+
+def test_a_unit_is_run_once_for_all_candidates_that_have_it(
+    judge: ScreeningJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tanh, scaled, otherwise = "tanhf(x[i])", "x[i] * 2.0f + 1.0f", "1.0f + 2.0f * x[i]"
+    runs: list[list[str]] = []
+    verify = judge.verifier.verify
+
+    def record(candidate: Candidate, *arguments: Any, **named: Any) -> Any:
+        runs.append([u.code_key for u in candidate.units])
+        return verify(candidate, *arguments, **named)
+
+    monkeypatch.setattr(judge.verifier, "verify", record)
+    first, second = make_pair(judge, tanh, scaled), make_pair(judge, tanh, otherwise)
+    results = list(judge.screen([first, second]))
+    assert runs == [[u.code_key for u in first.units], [second.units[1].code_key]]
+    assert [r.status for r in results] == ["screened", "screened"]
+    for candidate, result in zip((first, second), results, strict=True):
+        assert result.timing is not None
+        assert set(result.timing.unit_us) == {u.region.id for u in candidate.units}
+        assert result.profile is not None
+        assert len(result.profile.regions) == 2
+    (again,) = judge.screen([first])  # by nothing but what is kept
+    assert (len(runs), again.timing) == (2, results[0].timing)
+
+
+def test_what_ran_beside_a_failure_is_run_for_the_next_that_has_it(judge: ScreeningJudge) -> None:
+    tanh, scaled = "tanhf(x[i]) * 1.0f", "x[i] * 2.0f + (0.5f + 0.5f)"
+    crash = "*(volatile float*)(8 + i)"
+    wrong, right = make_pair(judge, crash, scaled), make_pair(judge, tanh, scaled)
+    results = list(judge.screen([wrong, right, make_pair(judge, tanh, "x[i]")]))
+    assert [r.status for r in results] == ["crashed", "screened", "incorrect"]
+    assert results[1].timing is not None
+    assert len(results[1].timing.unit_us) == 2
+
+
 def test_a_verdict_follows_once_the_set_up_is_complete(judge: ScreeningJudge) -> None:
     judge.complete()
     assert judge.admission.admitted

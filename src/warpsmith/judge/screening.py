@@ -2,21 +2,24 @@
 
 In: candidates. Out: a Result for each, of status "screened" with an estimate of its speedup, or the failure that ended it. A candidate is
 built at the main shape and one more, its units run in the isolated runners on two cases only, several candidates at a time, and each unit is
-timed alone; of units with one code for equal layers the first. The whole is never timed: what it may take is put together from the units' times and what the reference's other operations took.
-So nothing here is a speedup; whoever looks good is judged from the start.
+timed alone; of units with one code for equal layers the first, and each once: a candidate that shares units with those before it costs only its new
+ones. The whole is never timed: what it may take is put together from the units' times and what the reference's other operations took. So nothing here is a speedup; whoever looks good is judged from the start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property, reduce
 
 from ..hardware import hardware_of
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Result, Timing
+from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Result, Timing, Unit
 from ..tasks.twins import find_twins
 from .building import Built
+from .correctness.verify import Verification, join, pick_region
 from .judge import Judge, Outcome, Verified
 from .judge_session import MIN_PATIENCE_S
 from .timing.baselines import EAGER
@@ -24,14 +27,18 @@ from .timing.baselines import EAGER
 SCREENED = "screened only: its units are right on two cases and were timed alone"
 DOUBT = 1.25  # the factor by which an estimate may be off, either way
 
-
-Verify = Callable[[], Verified]
+Ran = Verified | Exception  # what came of a run, or the loss of a trusted process beside it
 
 
 class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
     _waiting: tuple[str, ...] = ()  # baselines that no process was started for yet
+
+    @cached_property
+    def _screened(self) -> dict[str, Verification]:
+        """What was measured of each unit that is right, by its code key: it is not run again."""
+        return {}
 
     def begin(self) -> None:
         """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
@@ -67,22 +74,50 @@ class ScreeningJudge(Judge):
         takes longer than to screen a candidate, and a verdict has inputs of its own.
         """
         batch = list(candidates)
-        cases = self.plan.screen(self._own)
         alike = [find_alike(self.task.graph, c) for c in batch]
-        tried = [
-            c.model_copy(update={"units": tuple(u for u in c.units if a[u.region.id] == u.region.id)})
-            for c, a in zip(batch, alike, strict=True)
-        ]
-        built = self._build(batch, [c.variant for c in cases])
+        built = self._build(batch, [c.variant for c in self.plan.screen(self._own)])
         for candidate in batch:
             self.moved(candidate, "screening")
         with self._short_patience():
-            verified = self._verify_together(tried, built, cases, self._at_once())
-            results = [
-                self._screen_one(candidate, build, twins, future.result if future is not None else None)
-                for candidate, build, twins, future in zip(batch, built, alike, verified, strict=True)
-            ]
-        yield from results
+            ran = self._run_new_units(batch, built, alike)
+        yield from (
+            self._screen_one(candidate, build, twins, ran.get(i))
+            for i, (candidate, build, twins) in enumerate(zip(batch, built, alike, strict=True))
+        )
+
+    def _run_new_units(
+        self, batch: Sequence[Candidate], built: Sequence[Built], alike: Sequence[Mapping[str, str]]
+    ) -> dict[int, Ran]:
+        """Run each unit that was not screened before, once for all candidates that have it. Return what came of it by the number of the
+        candidate that it was run for. What runs beside a unit that fails is run again for the next candidate that has it.
+        """
+        ran: dict[int, Ran] = {}
+        cases = self.plan.screen(self._own)
+        waiting = [i for i, build in enumerate(built) if build.status == "ok"]
+        while waiting:
+            claimed, runs = set(self._screened), dict[int, Candidate]()
+            for i in waiting:
+                new = tuple(u for u in list_first(batch[i], alike[i]) if u.code_key not in claimed)
+                claimed.update(u.code_key for u in new)
+                if new:
+                    runs[i] = batch[i].model_copy(update={"units": new})
+            if not runs:
+                break
+            builds = [built[i] for i in runs]
+            verified = self._verify_together(list(runs.values()), builds, cases, self._at_once())
+            for (i, candidate), future in zip(runs.items(), verified, strict=True):
+                assert future is not None
+                ran[i] = _take(future)
+                self._keep_screened(candidate, ran[i])
+            waiting = [i for i in waiting if i not in ran or not _failed(ran[i])]
+        return ran
+
+    def _keep_screened(self, candidate: Candidate, ran: Ran) -> None:
+        """Keep what was measured of units that are right, each by itself."""
+        if isinstance(ran, Exception) or not ran[0].ok:
+            return
+        for unit in candidate.units:
+            self._screened[unit.code_key] = pick_region(ran[0], unit.region.id)
 
     def compute_truth(self, regions: Sequence[Region]) -> None:
         """Compute what is right for units of these regions on the inputs that are kept, ahead of the first of them."""
@@ -98,19 +133,19 @@ class ScreeningJudge(Judge):
         self._build(candidates, variants)
 
     def _screen_one(
-        self, candidate: Candidate, built: Built, alike: Mapping[str, str], verify: Verify | None
+        self, candidate: Candidate, built: Built, alike: Mapping[str, str], ran: Ran | None
     ) -> Result:
         seconds = {"build": built.seconds}
-        if verify is None:
+        if built.status != "ok":
             return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
-        try:
-            verification, seconds["screen"] = verify()
-        except (WorkerDied, WorkerTimeout, WorkerFailed) as error:
+        if isinstance(ran, Exception):
             self._revive(False)
-            return self._result(candidate, built, Outcome("error", str(error)), seconds=seconds)
-        if not verification.ok:
-            outcome = Outcome(verification.status, verification.reason)
-            return self._result(candidate, built, outcome, verification, seconds=seconds)
+            return self._result(candidate, built, Outcome("error", str(ran)), seconds=seconds)
+        seconds["screen"] = ran[1] if ran is not None else 0.0
+        if ran is not None and not ran[0].ok:
+            outcome = Outcome(ran[0].status, ran[0].reason)
+            return self._result(candidate, built, outcome, ran[0], seconds=seconds)
+        verification = reduce(join, (self._screened[u.code_key] for u in list_first(candidate, alike)))
         unit_us = {r: verification.unit_us[f] for r, f in alike.items() if f in verification.unit_us}
         verification = replace(verification, unit_us=unit_us)
         bare = self._result(candidate, built, Outcome("error", SCREENED), seconds=seconds)
@@ -131,6 +166,23 @@ class ScreeningJudge(Judge):
             yield
         finally:
             self.verifier.limits = limits
+
+
+def _take(future: Future[Verified]) -> Ran:
+    """Return what came of a run, or the loss of a trusted process beside it."""
+    try:
+        return future.result()
+    except (WorkerDied, WorkerTimeout, WorkerFailed) as error:
+        return error
+
+
+def _failed(ran: Ran) -> bool:
+    return isinstance(ran, Exception) or not ran[0].ok
+
+
+def list_first(candidate: Candidate, alike: Mapping[str, str]) -> list[Unit]:
+    """Return the units that speak for all of the candidate: of units with one code for equal layers the first. `alike`: see `find_alike`."""
+    return [u for u in candidate.units if alike[u.region.id] == u.region.id]
 
 
 def find_alike(graph: Graph, candidate: Candidate) -> dict[str, str]:

@@ -110,7 +110,7 @@ class Verifier:
         """
         done = Verification()
         for loads in self._share_out(candidate, builds, dict.fromkeys(c.variant for c in cases)):
-            done = _join(done, self._verify_loads(loads, cases, timed, stand_in, most))
+            done = join(done, self._verify_loads(loads, cases, timed, stand_in, most))
             if not done.ok:
                 break
         return done
@@ -151,7 +151,7 @@ class Verifier:
                         if not check.ok:
                             return Verification(tuple(checks), "incorrect", _reason(check), runner.isolation)
                     alone = timed if usable and variant == self.task.main.name else 0
-                    verified = _join(verified, self._alone(unit, runner, alone, skipped))
+                    verified = join(verified, self._alone(unit, runner, alone, skipped))
             return replace(verified, checks=tuple(checks))
         except RunnerTimeout as error:
             return Verification(tuple(checks), "timeout", str(error))
@@ -349,9 +349,20 @@ def _reason(check: Check) -> str:
     return f"{check.rule} on {check.family} inputs ({check.variant}): {check.detail}"
 
 
-def _join(one: Verification, two: Verification) -> Verification:
+def join(one: Verification, two: Verification) -> Verification:
+    """Put what was found of some units and of others together; it stands as the second does."""
     return replace(
         two, checks=one.checks + two.checks, unit_us={**one.unit_us, **two.unit_us},
         isolation=two.isolation or one.isolation, skipped=one.skipped + two.skipped,
         unit_balance={**one.unit_balance, **two.unit_balance}, least_us={**one.least_us, **two.least_us},
+    )  # fmt: skip
+
+
+def pick_region(verification: Verification, region: str) -> Verification:
+    """Return what was measured of one unit, by its region's id, without the checks."""
+    return replace(
+        verification, checks=(),
+        unit_us={r: us for r, us in verification.unit_us.items() if r == region},
+        least_us={r: us for r, us in verification.least_us.items() if r == region},
+        unit_balance={r: share for r, share in verification.unit_balance.items() if r == region},
     )  # fmt: skip
