@@ -57,6 +57,9 @@ QUICK: dict[str, Case] = {
     "max pooling": (lambda x: torch.relu(F.max_pool2d(x, 4, 1, 1)), lambda: (R(2, 2, 10, 16),)),
 }  # fmt: skip
 REST: dict[str, Case] = {
+    "channels last at the end": (
+        lambda x, w: F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w), lambda: (R(2, 48, 4, 8).half(), R(48).half()),
+    ),
     "transposed": (lambda x: torch.tanh(x.t()) * 3, lambda: (R(17, 12),)),
     "bf16": (lambda x, y: torch.sigmoid(x) * y, lambda: (R(16, 64).bfloat16(), R(64).bfloat16())),
     "short rows": (lambda x: F.softmax(x, -1), lambda: (R(70, 10),)),
@@ -123,6 +126,22 @@ EMULATED: dict[str, Case] = {  # like others as far as a compiler is concerned
     "layer norm over channels": (
         lambda x, w, b: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True) + 1e-5).sqrt() * w + b,
         lambda: (R(2, 20, 70), R(20, 1), R(70)),
+    ),
+    "layer norm over channels, written channels-last": (
+        lambda x, w, b: F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w, b),
+        lambda: (R(2, 40, 6, 13).half(), R(40).half(), R(40).half()),
+    ),
+    "layer norm over odd channels, written channels-last": (
+        lambda x, w: F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w), lambda: (R(2, 77, 5, 7).bfloat16(), R(77).bfloat16()),
+    ),
+    "softmax over channels, written channels-last": (
+        lambda x: F.softmax(x.permute(0, 2, 1), -1).contiguous(), lambda: (R(3, 24, 70),),
+    ),
+    "sum with a transposed image": (
+        lambda x, y, s: x + (s * y).permute(0, 3, 1, 2), lambda: (R(2, 24, 4, 12).half(), R(2, 4, 12, 24).half(), R(24).half()),
+    ),
+    "sum with a transposed image of odd size": (
+        lambda x, y: x + y.permute(0, 3, 1, 2), lambda: (R(2, 21, 5, 7), R(2, 5, 7, 21)),
     ),
     "odd scan backwards": (backwards, lambda: (R(3, 2001),)),
     "odd exclusive scan": (exclusive, lambda: (R(3, 4001),)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..codegen.cuda.lanes import writes_across
 from ..codegen.program import Program
 from ..hardware import Hardware
 from ..records import Graph, Region, Tunable
@@ -12,7 +13,7 @@ from .family import Bottleneck, tunable
 def list_memory_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
     """List the tunables of memory-bound kernels: elements a load, and evict-first stores."""
     tunables = []
-    if program.mode != "columns":
+    if program.mode != "columns" or writes_across(program):
         width = pack(program, graph)
         tunables.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
     return [*tunables, stream(graph, region, hardware)]

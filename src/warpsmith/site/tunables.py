@@ -44,6 +44,7 @@ MEANINGS = {
     "SPLIT": "blocks that share one row, one sum, or one head of keys",
     "STAGES": "slices under way in shared memory",
     "TILE_PIXELS": "outputs of a block",
+    "TILE_ROWS": "rows that neighbouring threads take before the next pack of a row",
     "UNROLL": "packs of a thread under way at once",
     "VEC": "neighbours in one load or store",
     "WARPGROUPS": "warpgroups of a block",

@@ -145,6 +145,18 @@ WS_FN float powi(float x) {  // by repeated squaring
 WS_FN float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 WS_FN float silu(float x) { return x / (1.0f + expf(-x)); }
 WS_FN float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+// For results in half precision, in half the instructions: relu(x) - |x| Phi(-|x|), where the tail Phi is e^(-x^2 / 2) times a polynomial in
+// 1 / (1 + 0.27 |x|), fitted up to 14. Good to 2e-6 of the result, in the tail as well, and |x|^2 2^-24 more.
+WS_FN float gelu_half(float x) {
+  const float a = fminf(fabsf(x), 14.0f), t = __fdividef(1.0f, fmaf(0.27f, a, 1.0f));
+  float r = fmaf(-0.060751967f, t, 0.15819882f);
+  r = fmaf(r, t, -0.023797126f);
+  r = fmaf(r, t, 0.11730811f);
+  r = fmaf(r, t, 0.09292123f);
+  r = fmaf(r, t, 0.10843284f);
+  r = fmaf(r, t, 0.1076875f);
+  return fmaf(-a * (r * t), exp2_approximate(a * a * -0.72134752f), max_nan(x, 0.0f));
+}
 WS_FN float gelu_tanh(float x) {  // x sigmoid(2 u) = x (1 + tanh(u)) / 2
   const float u = 0.79788456f * (x + 0.044715f * x * x * x);
   return x / (1.0f + expf(-2.0f * u));

@@ -730,6 +730,8 @@ WS_FN vf gelu(vf x) {
     return x * select(x < -5.6f, vf{}, phi);
 }
 #endif
+// For results in half precision.
+template <class Value> WS_FN Value gelu_half(Value x) { return gelu(x); }
 // 0.5 x (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).
 template <class Value> WS_FN Value gelu_tanh(Value x) {
     Value u2 = x * (x * x * (2.0f * 0.7978845608f * 0.044715f) + 2.0f * 0.7978845608f);

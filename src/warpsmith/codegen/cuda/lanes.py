@@ -33,8 +33,34 @@ def bytes_of(operand: Operand) -> int:
     return ITEM_BYTES[operand.dtype]
 
 
+def writes_across(program: Program) -> bool:
+    """Tell whether columns are reduced and then written with neighbours of the reduced loop side by side, as when a norm over channels ends
+    in another layout: a thread's packs lie along that loop, for its stores.
+    """
+    if program.mode != "columns":
+        return False
+    inner, reduced = program.groups[-1].axes[-1], [g for g in program.groups if g.reduced][-1].axes[-1]
+    written = [o for o, name in program.outputs if program.step(name).full]
+    return any(_step(o, reduced) == 1 and _step(o, inner) > 1 for o in written)
+
+
+def runs_along_rows(program: Program) -> bool:
+    """Tell whether a pointwise program has an operand with neighbours from row to row, and packs of strangers."""
+    if program.mode != "pointwise" or len(program.groups) < 2:
+        return False
+    inner, row = program.groups[-1].axes[-1], program.groups[-2].axes[-1]
+    return any(_step(o, row) == 1 and _step(o, inner) > 1 for o in program.operands)
+
+
+def _step(operand: Operand, axis: int) -> int:
+    """Return how far apart neighbours along an axis are; 0 where there are none."""
+    at = operand.axes.index(axis) if axis in operand.axes else -1
+    return operand.stride[at] if at >= 0 and operand.shape[at] > 1 else 0
+
+
 class CudaLayout(Layout, Places):
-    """Offsets of a thread: in columns mode each has a column of its own, so that what it walks is the reduced loops.
+    """Offsets of a thread: in columns mode each has a column of its own, so that what it walks is the reduced loops; packs are of one element there,
+    or along the last of these loops (`writes_across`).
 
     `lead`: the operand by whose alignment rows are cut into packs, where they are long and no whole number of packs
     (RAGGED); else rows begin with a pack.
@@ -43,6 +69,7 @@ class CudaLayout(Layout, Places):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.lead = self._lead()
+        self.across = writes_across(program)
 
     def _lead(self) -> Operand | None:
         if self.program.mode != "rows" or self.reduces:
@@ -83,9 +110,11 @@ class CudaLayout(Layout, Places):
         return f"{operand.name}_at{terms}"
 
     def width(self) -> str:
-        """Elements of a pack: neighbours along the innermost loop; one where each thread has a column of its own."""
+        """Elements of a pack: neighbours along the innermost loop; where each thread has a column of its own, one, or along the reduced loop."""
+        if self.program.mode == "columns":
+            return f"ws::widest({self.reduces[-1].extent}, VEC)" if self.across else "1"
         widest = f"ws::widest({self.inner.extent}, VEC)"
-        return "1" if self.program.mode == "columns" else f"RAGGED ? VEC : {widest}" if self.lead else widest
+        return f"RAGGED ? VEC : {widest}" if self.lead else widest
 
     def emit_ragged_test(self, w: Writer) -> None:
         if self.lead:
@@ -107,8 +136,9 @@ class CudaLayout(Layout, Places):
 
     def declare_aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
         """`in0_whole`: do all packs of an operand start at a multiple of a pack?"""
+        outer = (*self.rows, *self.reduces[:-1], self.inner) if self.across else (*self.rows, *self.reduces)
         for operand in operands:
-            steps = [r for r in (*self.rows, *self.reduces) if self.moves(operand, r)]
+            steps = [r for r in outer if self.moves(operand, r)]
             tests = " && ".join(f"{operand.name}_{r.tag} % V == 0" for r in steps) or "true"
             if self.lead:
                 tests = f"RAGGED ? {self._alike(operand, self.lead)} : {tests}"

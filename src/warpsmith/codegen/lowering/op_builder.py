@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from ...records import Node
 from ..program import Kind, Unsupported
 
-FLOATS = ("float32", "bfloat16", "float16")
+HALF_TYPES = ("bfloat16", "float16")
+FLOATS = ("float32", *HALF_TYPES)
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")  # in registers a float32 that has been rounded to the type's grid
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")  # widened to int64 in registers
 STORED = (*FLOATS, *FLOAT8, *INTEGERS, "bool")  # types of operands

@@ -10,7 +10,19 @@ from __future__ import annotations
 from ...records import Node
 from ..program import Kind
 from .integer_ops import SHIFTS, compare, integer_op
-from .op_builder import FLOATS, INTEGERS, Builder, Lower, binary, kind_of, literal, number, option, unary
+from .op_builder import (
+    FLOATS,
+    HALF_TYPES,
+    INTEGERS,
+    Builder,
+    Lower,
+    binary,
+    kind_of,
+    literal,
+    number,
+    option,
+    unary,
+)
 from .special_ops import SPECIAL_OPS
 
 __all__ = [
@@ -84,10 +96,11 @@ def _hardtanh(b: Builder, n: Node) -> str:
 
 
 def _gelu(b: Builder, n: Node) -> str:
-    tanh = option(n, 1, "approximate", "none") == "tanh"
-    return b.emit(
-        "ws::gelu_tanh({0})" if tanh else "ws::gelu({0})", b.arg(n.args[0]), cost=20 if tanh else 32
-    )
+    x = b.arg(n.args[0])
+    if option(n, 1, "approximate", "none") == "tanh":
+        return b.emit("ws::gelu_tanh({0})", x, cost=20)
+    half = n.output.spec.dtype in HALF_TYPES
+    return b.emit("ws::gelu_half({0})" if half else "ws::gelu({0})", x, cost=20 if half else 32)
 
 
 def _leaky_relu(b: Builder, n: Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....codegen.cuda.lanes import runs_along_rows
 from ....codegen.lowering.lower import lower, try_lower
 from ....facts import Facts
 from ....progress import counted
@@ -13,6 +14,8 @@ from ..pointwise_pattern import PointwisePattern
 from ..schedules.pointwise_schedule import PointwiseSchedule
 from .pointwise_kernel import pointwise_body
 
+WARP = 32  # threads whose accesses are one
+
 
 class CudaPointwise(PointwisePattern):
     """One pass over any chain that the C++ family covers."""
@@ -21,8 +24,10 @@ class CudaPointwise(PointwisePattern):
         program = try_lower(graph, region)
         if program is None or program.mode != "pointwise":
             return []
+        across = runs_along_rows(program)
+        schedule = PointwiseSchedule(tile_rows=WARP) if across else PointwiseSchedule()
         tunables = (
-            *PointwiseSchedule().tunables(unroll=(2, 4), block=(256, 512)),
+            *schedule.tunables(unroll=(2, 4), block=(256, 512), tile_rows=(16, 1) if across else ()),
             *list_memory_tunables(graph, region, program, facts.hardware),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"

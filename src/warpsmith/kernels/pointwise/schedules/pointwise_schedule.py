@@ -11,3 +11,6 @@ from ...schedule import Schedule, tunes
 class PointwiseSchedule(Schedule):
     unroll: int = tunes("UNROLL", 1)
     block: int = tunes("BLOCK", 128)
+    tile_rows: int | None = tunes(
+        "TILE_ROWS", None
+    )  # rows that neighbouring threads take before the next pack

@@ -33,6 +33,10 @@ def in_columns(program: Program) -> list[Operand]:
 class Columns(CudaLayout):
     """A pack is of columns."""
 
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.across = False
+
     def lane_stride(self, operand: Operand) -> str:
         return f"{operand.name}_col" if self.moves(operand, self.inner) else "0"
 

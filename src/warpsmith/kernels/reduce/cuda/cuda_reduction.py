@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from ....codegen.cuda.cuda_source import CudaBody
-from ....codegen.cuda.lanes import CudaLayout
+from ....codegen.cuda.lanes import CudaLayout, writes_across
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.lower import lower, try_lower
 from ....codegen.passes import passes
@@ -87,7 +87,11 @@ class Shaped:
         self.hardware, self.kib = hardware, smem_kib(hardware)
         self.n, self.rows = elements_per_reduction(program, graph), extent_of_rows(program)
         self.columns = extent_of_group(program, len(program.groups) - 1) if program.mode == "columns" else 0
-        self.vec = 1 if self.columns else pack(program, graph)
+        across = writes_across(program)
+        self.vec = 1 if self.columns and not across else pack(program, graph)
+        self.kept = (
+            8 if self.columns and not across else 4 * self.vec
+        )  # elements of a thread that keeps its part
         self.again = len(passes(program)) > 1  # is a row walked more than once?
         self.row_bytes = self._count_resident_bytes(lower(graph, region, compound))
         self.emit_ragged_test = CudaLayout(program).lead is not None
@@ -98,7 +102,7 @@ class Shaped:
         spare = 1 if self.emit_ragged_test else 0  # the ends of a row take registers, too
         if not bytes_in_registers or bytes_in_registers > (4 - spare) * IN_REGISTERS * self._limit_group():
             return None
-        group = min(self._limit_group(), power(self.n / (4 * self.vec if not self.columns else 8)))
+        group = min(self._limit_group(), power(self.n / self.kept))
         smallest = max(1, power(self.n / IN_REGISTERS))
         groups = [g for g in (2 * group, group // 2, 4 * group) if smallest <= g <= self._limit_group()]
         why = "each thread keeps its part of a row in registers: every element is read once"
@@ -203,7 +207,7 @@ class Shaped:
         self, group: int, split: int | None = None, splits: Sequence[int] = ()
     ) -> tuple[Tunable, ...]:
         """Sizes where threads read a row again; more packs are under way where a pack is one element."""
-        unrolls = (8, 4, 16) if self.columns else (4, 2, 8)
+        unrolls = (8, 4, 16) if self.columns and self.vec == 1 else (4, 2, 8)
         schedule = ReduceSchedule(split, group, unrolls[0])
         return schedule.tunables(split=splits, group=self._list_groups_around(group), unroll=unrolls)
 
