@@ -351,7 +351,7 @@ def test_wrong_bytes_lead_to_another_cuda_technique(emulated: CudaBench) -> None
     assert safer.technique != "split-row"
     (again,) = write_units(graph, safer, 1, FACTS)
     assert again.language == "cuda"
-    assert flag_variants(split)[0] == ("--use_fast_math",)
+    assert flag_variants(split)[0] == ("--prec-div=false",)
 
 
 def test_units_build_without_spills(emulated: CudaBench, toolkit: None, builds: Path) -> None:

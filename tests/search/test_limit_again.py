@@ -61,6 +61,20 @@ class Judge(ScriptedExecutor):
             )
 
 
+class Screener(Judge):
+    """What is screened names a limit, too, and each verdict a lower one."""
+
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            self.limit = self.limit.model_copy(update={"seconds": 0.9 * self.limit.seconds})
+            yield from super().run([candidate])
+
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for result in super().screen(candidates):
+            assert result.timing is not None
+            yield result.model_copy(update={"timing": result.timing.restate(self.limit)})
+
+
 def search_with(judge: Judge, near_limit: float = 9.0, **settings: Any) -> tuple[Search, Callable[[], str]]:
     search = searched(judge, run=False, evaluations=25, patience=50, **settings)
     search.limit, search.facts = judge.limit, search.facts.by_limit(judge.limit)
@@ -122,6 +136,18 @@ def test_everything_follows_a_limit_that_changed_in_the_middle() -> None:
     members = [m for island in search.methods.population.islands for m in island.members.values()]
     assert members
     assert all(m is by_key[m.candidate.content_key] for m in members)
+
+
+def test_a_limit_that_changes_with_each_of_a_rounds_finalists() -> None:
+    judge = Screener(HIGH)
+    search, run = search_with(judge, steering=False)
+    search.screener = judge
+    run()
+    assert len(judge.judged) > 2
+    assert search.limit == judge.limit
+    assert {a.candidate.content_key for a in search.attempts if not a.screened} == {
+        c.content_key for c in judge.judged
+    }
 
 
 def test_a_worse_limit_is_not_taken() -> None:

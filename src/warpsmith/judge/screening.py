@@ -37,7 +37,7 @@ class ScreeningJudge(Judge):
 
     @cached_property
     def _screened(self) -> dict[str, Verification]:
-        """What was measured of each unit that is right, by its code key: it is not run again."""
+        """Keep what was measured of each unit that is right, by its code key: it is not run again."""
         return {}
 
     def begin(self) -> None:
@@ -97,10 +97,10 @@ class ScreeningJudge(Judge):
         while waiting:
             claimed, runs = set(self._screened), dict[int, Candidate]()
             for i in waiting:
-                new = tuple(u for u in list_first(batch[i], alike[i]) if u.code_key not in claimed)
-                claimed.update(u.code_key for u in new)
-                if new:
-                    runs[i] = batch[i].model_copy(update={"units": new})
+                units = tuple(u for u in list_first(batch[i], alike[i]) if u.code_key not in claimed)
+                claimed.update(u.code_key for u in units)
+                if units:
+                    runs[i] = batch[i].model_copy(update={"units": units})
             if not runs:
                 break
             builds = [built[i] for i in runs]
@@ -109,7 +109,7 @@ class ScreeningJudge(Judge):
                 assert future is not None
                 ran[i] = _take(future)
                 self._keep_screened(candidate, ran[i])
-            waiting = [i for i in waiting if i not in ran or not _failed(ran[i])]
+            waiting = [i for i in waiting if i not in ran or not _has_failed(ran[i])]
         return ran
 
     def _keep_screened(self, candidate: Candidate, ran: Ran) -> None:
@@ -176,7 +176,7 @@ def _take(future: Future[Verified]) -> Ran:
         return error
 
 
-def _failed(ran: Ran) -> bool:
+def _has_failed(ran: Ran) -> bool:
     return isinstance(ran, Exception) or not ran[0].ok
 
 

@@ -205,16 +205,16 @@ class Search:
         self.finish_set_up()
         if self.meter.stopped:
             return
-        finalists = [self.attempts[index] for index in indices]
         results = self.executor.run([a.candidate for a in finalists])
-        for screened, result in zip(finalists, results, strict=True):
-            self._settle(screened, result)
+        for index, result in zip(indices, results, strict=True):
+            self._settle(index, result)
             if self._spent():
                 return
 
-    def _settle(self, screened: Attempt, result: Result) -> None:
-        key, index = screened.candidate.content_key, self.attempts.index(screened)
-        attempt = replace(screened, result=result)
+    def _settle(self, index: int, result: Result) -> None:
+        """Put a verdict in the place of what screening said, which another limit may have changed since (`take_limit`)."""
+        attempt = replace(self.attempts[index], result=result)
+        key = attempt.candidate.content_key
         self._ledger.note(attempt, judged=True)
         self.attempts[index] = attempt
         self.meter.evaluations += 1

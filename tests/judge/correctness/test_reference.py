@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,19 @@ def test_two_threads_that_need_the_same_budgets_ask_for_them_once(scratch: Scrat
     expected._fetch()
     assert [r["op"] for r in workers.requests].count("expected") == 1
     assert Path(f"{expected.stem}.inputs").stat().st_ino == inputs
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_the_time_of_an_operation_on_a_gpu_is_without_the_hosts_part() -> None:
+    """The host takes 200 us to call what the GPU does in 2."""
+    made, numbers = reference.Reference(), torch.ones(1024, device="cuda")
+    made._device = "cuda"
+    flush = reference.flush_for("cuda", 1)
+
+    def call() -> None:
+        time.sleep(200e-6)
+        numbers.add_(1)
+
+    assert min(made._nanoseconds(call, None) for _ in range(7)) > 150e3
+    assert min(made._nanoseconds(call, flush) for _ in range(7)) < 100e3
