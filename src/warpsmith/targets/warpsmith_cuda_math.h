@@ -145,7 +145,7 @@ WS_FN float powi(float x) {  // by repeated squaring
 WS_FN float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 WS_FN float silu(float x) { return x / (1.0f + expf(-x)); }
 WS_FN float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-// For results in half precision, in half the instructions: relu(x) - |x| Phi(-|x|), where the tail Phi is e^(-x^2 / 2) times a polynomial in
+// For results in half precision, in 15 operations without a branch where gelu has 27: relu(x) - |x| Phi(-|x|), where the tail Phi is e^(-x^2 / 2) times a polynomial in
 // 1 / (1 + 0.27 |x|), fitted up to 14. Good to 2e-6 of the result, in the tail as well, and |x|^2 2^-24 more.
 WS_FN float gelu_half(float x) {
   const float a = fminf(fabsf(x), 14.0f), t = __fdividef(1.0f, fmaf(0.27f, a, 1.0f));
