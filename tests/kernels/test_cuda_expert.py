@@ -137,6 +137,9 @@ EMULATED: dict[str, Case] = {  # like others as far as a compiler is concerned
     "softmax over channels, written channels-last": (
         lambda x: F.softmax(x.permute(0, 2, 1), -1).contiguous(), lambda: (R(3, 24, 70),),
     ),
+    "layer norm over many channels, written channels-last": (
+        lambda x, w: F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), w), lambda: (R(1, 2304, 3, 4).half(), R(2304).half()),
+    ),
     "sum with a transposed image": (
         lambda x, y, s: x + (s * y).permute(0, 3, 1, 2), lambda: (R(2, 24, 4, 12).half(), R(2, 4, 12, 24).half(), R(24).half()),
     ),
@@ -182,6 +185,22 @@ def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
 def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
     graph, args, units = units_of(emulated, QUICK[name])
     for unit in units:
+        for other in at_other_values(unit):
+            emulated.check(other, graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("layer norm over many channels, written channels-last", "widest(REDUCE0, VEC)"),
+        ("sum with a transposed image", "TILE_ROWS"),
+    ],
+)
+def test_every_value_is_right_where_a_layout_changes(emulated: CudaBench, name: str, sign: str) -> None:
+    graph, args, units = units_of(emulated, EVERY[name])
+    for unit in units:
+        assert sign in unit.source
         for other in at_other_values(unit):
             emulated.check(other, graph, args)
 
