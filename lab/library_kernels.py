@@ -38,10 +38,17 @@ def main() -> int:
     for task in options.tasks:
         for way in options.ways:
             if not any(r["task"] == task.stem and r["way"] == way for r in known_lines(options.out)):
+                expect_gpu()
                 with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
                     append_line(options.out, pool.submit(profile, task, way).result())
     write_page(options.out.with_suffix(".md"), make_page(known_lines(options.out)))
     return 0
+
+
+def expect_gpu() -> None:
+    """End the program with a line where there is no GPU."""
+    if not torch.cuda.is_available():
+        raise SystemExit("this times kernels on an NVIDIA GPU, and torch finds none here")
 
 
 def profile(task: Path, way: str) -> Row:

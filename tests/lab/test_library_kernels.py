@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 LAB = Path(__file__).resolve().parents[2] / "lab"
 
@@ -31,3 +32,15 @@ def test_a_page_says_what_all_kernels_take(module: ModuleType) -> None:
     page = module.make_page([row])
     assert "## block, eager: 46 µs in kernels" in page
     assert "| gemm | 2 | 42.0 |" in page
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_one_line_says_so(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["library_kernels.py", "--out", str(tmp_path / "rows.jsonl"), "vit_block_bf16"]
+    )
+    with pytest.raises(SystemExit, match="this times kernels on an NVIDIA GPU"):
+        module.main()
+    assert not any(tmp_path.iterdir())

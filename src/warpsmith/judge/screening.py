@@ -91,7 +91,7 @@ class ScreeningJudge(Judge):
         """Run each unit that was not screened before, once for all candidates that have it. Return what came of it by the number of the
         candidate that it was run for. What runs beside a unit that fails is run again for the next candidate that has it.
         """
-        ran: dict[int, Ran] = {}
+        ran, failed = dict[int, Ran](), set[int]()
         cases = self.plan.screen(self._own)
         waiting = [i for i, build in enumerate(built) if build.status == "ok"]
         while waiting:
@@ -107,17 +107,15 @@ class ScreeningJudge(Judge):
             verified = self._verify_together(list(runs.values()), builds, cases, self._at_once())
             for (i, candidate), future in zip(runs.items(), verified, strict=True):
                 assert future is not None
-                ran[i] = _take(future)
-                self._keep_screened(candidate, ran[i])
-            waiting = [i for i in waiting if i not in ran or not _has_failed(ran[i])]
+                ran[i] = outcome = _take(future)
+                if isinstance(outcome, Exception) or not outcome[0].ok:
+                    failed.add(i)
+                else:
+                    self._screened |= {
+                        u.code_key: pick_region(outcome[0], u.region.id) for u in candidate.units
+                    }
+            waiting = [i for i in waiting if i not in failed]
         return ran
-
-    def _keep_screened(self, candidate: Candidate, ran: Ran) -> None:
-        """Keep what was measured of units that are right, each by itself."""
-        if isinstance(ran, Exception) or not ran[0].ok:
-            return
-        for unit in candidate.units:
-            self._screened[unit.code_key] = pick_region(ran[0], unit.region.id)
 
     def compute_truth(self, regions: Sequence[Region]) -> None:
         """Compute what is right for units of these regions on the inputs that are kept, ahead of the first of them."""
@@ -174,10 +172,6 @@ def _take(future: Future[Verified]) -> Ran:
         return future.result()
     except (WorkerDied, WorkerTimeout, WorkerFailed) as error:
         return error
-
-
-def _has_failed(ran: Ran) -> bool:
-    return isinstance(ran, Exception) or not ran[0].ok
 
 
 def list_first(candidate: Candidate, alike: Mapping[str, str]) -> list[Unit]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from ...codegen.lowering.op_builder import HALF_TYPES
 from ...codegen.rewrites.rewriting import rename_argument
 from ...facts import Facts
 from ...records import Graph, Node, Region, TensorSpec, Value
@@ -17,7 +18,6 @@ from ..costs import aten_us, floor_us
 from .alternative import PREFIX
 from .layout_components import IMAGE_RANK, follows_layout, is_convolution, list_layout_components
 
-HALVES = ("bfloat16", "float16")
 CLONE = "aten.clone.default"
 
 
@@ -55,7 +55,7 @@ class ChannelsLast:
 
 def _count_converted_bytes(graph: Graph, node: Node) -> int:
     """Count what the library moves to bring the operands of a contiguous convolution into channels-last and its result back."""
-    if node.output.spec.dtype not in HALVES or node.args[8] != 1:
+    if node.output.spec.dtype not in HALF_TYPES or node.args[8] != 1:
         return 0
     values = (node.args[0]["v"], node.args[1]["v"], node.output.name)
     return 2 * sum(graph.specs[v].nbytes for v in values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....codegen.cuda.cuda_source import Launch
+from ....codegen.lowering.op_builder import HALF_TYPES
 from ....codegen.templates import render
 from ....records import Graph, Node, TensorSpec
 from ....targets.tensor_maps import TensorMap
@@ -17,7 +18,6 @@ from ..schedules.gemm_tma_wgmma_schedule import SHAPE_M, SHAPE_N, TILE_K
 from .hopper.hopper_sources import KERNELS, paste_kernel
 
 NAMES = ("gemm-tma-wgmma", "gemm-tma-wgmma-ping-pong")
-HALVES = ("float16", "bfloat16")
 SWIZZLE_BYTES = 128  # a panel of 64 halves
 LINE = 8  # halves in 16 bytes
 CONSTANTS = f"constexpr int BK = {TILE_K}, SPLIT = 1;"
@@ -26,7 +26,12 @@ CONSTANTS = f"constexpr int BK = {TILE_K}, SPLIT = 1;"
 def takes_tensor_maps(graph: Graph, node: Node, product: Product) -> bool:
     """Tell whether both factors are matrices of halves that a copy engine can move."""
     specs = [graph.specs[f.value] for f in (product.left, product.right)]
-    if node.output.spec.dtype not in HALVES or product.batch or not product.rows or len(specs[1].shape) != 2:
+    if (
+        node.output.spec.dtype not in HALF_TYPES
+        or product.batch
+        or not product.rows
+        or len(specs[1].shape) != 2
+    ):
         return False
     rows_last = product.left.inner == len(specs[0].shape) - 1 and product.right.outer is not None
     return rows_last and all(map(_is_matrix, specs))
