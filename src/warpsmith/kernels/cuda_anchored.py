@@ -22,6 +22,10 @@ class CudaAnchored(AnchoredFamily):
         workspace's bytes as a C++ expression of task.h's constants and tunables, or ""."""
         raise NotImplementedError
 
+    def write_chains_before(self, w: Writer, anchor: Anchor, axis: int) -> None:
+        for i, chain in enumerate(self.chains_before(anchor)):
+            write_chain(w, chain, f"prologue{i}", axis)
+
     def tensor_maps(
         self, anchor: Anchor, technique: Technique
     ) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
@@ -35,8 +39,7 @@ class CudaAnchored(AnchoredFamily):
             raise Unsupported(f"not a region of the family {self.name}")
         top, w, axis = Writer(), Writer(), self.run_axis(graph, anchor.node)
         write_operands(top, list(operand_names(region).values()))
-        for i, chain in enumerate(self.chains_before(anchor)):
-            write_chain(w, chain, f"prologue{i}", axis)
+        self.write_chains_before(w, anchor, axis)
         write_chain(w, epilogue(graph, region, anchor.value, anchor.after), "epilogue", axis)
         launches, kernels, workspace = self.kernels(top, anchor, technique)
         for line in kernels.splitlines():

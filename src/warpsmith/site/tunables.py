@@ -45,6 +45,7 @@ MEANINGS = {
     "STAGES": "slices under way in shared memory",
     "TILE_PIXELS": "outputs of a block",
     "TILE_ROWS": "rows that neighbouring threads take before the next pack of a row",
+    "TOKENS_RESIDENT": "whether shared memory holds the tokens of a block",
     "UNROLL": "packs of a thread under way at once",
     "VEC": "neighbours in one load or store",
     "WARPGROUPS": "warpgroups of a block",

@@ -55,15 +55,18 @@ __device__ __forceinline__ Pack<T, V> read(const T* p) {
   }
   return values;
 }
-// V neighbours of four bits, two in a byte, from the first of a byte on; HIGH_FIRST: which of its halves that is.
-template <int V, bool WHOLE, bool HIGH_FIRST>
-__device__ __forceinline__ Pack<uint8_t, V> read_nibbles(const uint8_t* p) {
+// V neighbours of four bits, two in a byte; HIGH_FIRST: which of its halves is the first.
+template <int V, bool HIGH_FIRST>
+__device__ __forceinline__ Pack<uint8_t, V> split_nibbles(const Pack<uint8_t, V / 2>& bytes) {
   static_assert(V % 2 == 0, "a pack of whole bytes");
-  const Pack<uint8_t, V / 2> bytes = read<V / 2, 1, WHOLE>(p);
   Pack<uint8_t, V> values;
 #pragma unroll
   for (int v = 0; v < V; v++) values.at[v] = (v % 2 != 0) != HIGH_FIRST ? bytes.at[v / 2] >> 4 : bytes.at[v / 2] & 15;
   return values;
+}
+template <int V, bool WHOLE, bool HIGH_FIRST>
+__device__ __forceinline__ Pack<uint8_t, V> read_nibbles(const uint8_t* p) {
+  return split_nibbles<V, HIGH_FIRST>(read<V / 2, 1, WHOLE>(p));
 }
 // STREAM: evict first, for what is not read again.
 template <int V, int64_t STRIDE, bool WHOLE, bool STREAM, class T>

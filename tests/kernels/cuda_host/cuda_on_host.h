@@ -32,6 +32,7 @@ inline int cudaMemsetAsync(void* p, int byte, size_t bytes, cudaStream_t) { retu
 inline void __threadfence_block() {}
 struct alignas(8) uint2 { unsigned x, y; };
 inline float __ldg(const float* p) { return *p; }
+inline unsigned short __ldg(const unsigned short* p) { return *p; }
 inline void __stcs(uint4* p, uint4 v) { *p = v; }
 inline void __stcs(uint2* p, uint2 v) { *p = v; }
 inline float __fdividef(float a, float b) { return a / b; }
@@ -58,6 +59,21 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   if (x != x) return {0x7fff};
   return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
+struct __half2 { __half x, y; };
+struct __nv_bfloat162 { __nv_bfloat16 x, y; };
+// Each half computed in float32 and rounded once more, which is as if it were rounded once: a float32 has more than twice as many bits.
+#define HALVES(NAME, OPERATOR)                                                                                               \
+  inline __half2 NAME(__half2 a, __half2 b) {                                                                                \
+    return {__float2half_rn(__half2float(a.x) OPERATOR __half2float(b.x)), __float2half_rn(__half2float(a.y) OPERATOR __half2float(b.y))}; \
+  }                                                                                                                          \
+  inline __nv_bfloat162 NAME(__nv_bfloat162 a, __nv_bfloat162 b) {                                                           \
+    return {__float2bfloat16_rn(__bfloat162float(a.x) OPERATOR __bfloat162float(b.x)),                                       \
+            __float2bfloat16_rn(__bfloat162float(a.y) OPERATOR __bfloat162float(b.y))};                                      \
+  }
+HALVES(__hadd2_rn, +)
+HALVES(__hsub2_rn, -)
+HALVES(__hmul2_rn, *)
+#undef HALVES
 
 namespace ws {
 inline thread_local unsigned char memory[256 << 10] __attribute__((aligned(64)));  // dynamic shared memory

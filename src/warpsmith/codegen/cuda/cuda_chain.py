@@ -20,7 +20,7 @@ from ..writer import Writer
 from .lanes import Lanes, Places
 
 
-class _Run(Places):
+class Run(Places):
     """Operands along one run of a chain."""
 
     def element(self, operand: Operand) -> str:
@@ -43,7 +43,7 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
     operands = {o.name: o for o in [s.operand for s in program.steps if s.operand is not None]}
     written = [(o, n) for o, n in stored if o.name not in BUFFERS]
     run = axis % max(1, len(stored[0][0].axes))
-    lanes = Lanes(program, _Run(), w)
+    lanes = Lanes(program, Run(), w)
     result = "ws::Pack<float, V>" if buffered else "void"
     acc = "" if any(o.name == "to" for o, _ in buffered) else "const ws::Pack<float, V>& acc, "
     w.line("template <int V>")

@@ -19,7 +19,7 @@ from ....codegen.lowering.op_builder import option
 from ....codegen.program import Unsupported
 from ....codegen.writer import Writer
 from ....facts import Facts
-from ....records import Graph, Node, Region
+from ....records import ITEM_BYTES, Graph, Node, Region
 from ....targets.tensor_maps import TensorMap
 from ...anchored import Anchor, Core
 from ...costs import region_bytes
@@ -111,6 +111,9 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         """One where the weight is not an operand as it is."""
         return super().chains_before(anchor) if _is_dequantised(anchor) else []
 
+    def write_chains_before(self, w: Writer, anchor: Anchor, axis: int) -> None:
+        """None: the kernel of few tokens writes its own, in two steps."""
+
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
         if anchor is None:
@@ -192,11 +195,10 @@ def _write_small_m(top: Writer, anchor: Anchor, made: CudaProduct) -> tuple[list
     named = made.named
     tokens = anchor.names[named.product.left.value]
     declare_small_m(top, made, f"{tokens}_shape[{named.product.left.inner}]")
-    source = anchor.core.reads[0] if anchor.core is not None else named.product.right.value
-    launches, text = emit_small_m_mma_kernels(anchor, tokens, named.right, source)
     w = Writer()
     finish(w, made)
-    return [*launches, combining()], w.text() + text, parts_bytes(named)
+    launches = emit_small_m_mma_kernels(w, anchor, tokens, named.product)
+    return [*launches, combining()], w.text(), parts_bytes(named)
 
 
 def _is_dequantised(anchor: Anchor) -> bool:
@@ -205,8 +207,9 @@ def _is_dequantised(anchor: Anchor) -> bool:
 
 
 def _count_weight_bits(chains: list[Chain]) -> int:
-    """Bits of a weight as it is stored, where chains compute what the product reads."""
-    return 4 if any(o.nibbles is not None for c in chains for o in c.program.inputs) else 8
+    """Bits of a weight as it is stored, of the widest operand that has an element for each, where chains compute what the product reads."""
+    moving = [o for c in chains for o in c.program.inputs if len(c.stored[0][0].axes) - 1 in o.axes]
+    return max((4 if o.nibbles is not None else 8 * ITEM_BYTES[o.dtype] for o in moving), default=16)
 
 
 def _read_product(anchor: Anchor) -> CudaProduct:

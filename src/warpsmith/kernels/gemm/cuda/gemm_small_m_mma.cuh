@@ -1,125 +1,157 @@
-//! Small-M GEMM by mma.sync m16n8k16: 16 rows of the weight are the instruction's M, 8 tokens its N, so that a step of 32 tokens reads the weight once. A lane's
-//! VEC neighbours along K, one or two 16-byte loads, are the fragments of VEC / 4 instructions: both factors take K in the same order, any order will do. Weights go from global memory
-//! through the prologue (dequantisation) to registers, UNROLL steps ahead; the warps of a block share K and add up in shared memory. fp16 or bf16, fp32 accumulation.
-
-template <class T>
-__device__ __forceinline__ uint32_t pack_pair(T low, T high) {
-  const ws::Pack<T, 2> pair{{low, high}};
-  uint32_t bits;
-  memcpy(&bits, &pair, 4);
-  return bits;
-}
+//! Small-M GEMM by mma.sync m16n8k16: 16 rows of the weight are the instruction's M, 8 tokens its N. Weights go as they lie in memory by cp.async into places of shared
+//! memory that belong to one lane each, RING_STAGES steps ahead, so that no barrier stands between loads and products; there a lane dequantises what it asked for. A lane's VEC
+//! neighbours along K are the fragments of VEC / 4 instructions: both factors take K in the same order, any order will do. Persistent blocks hold their tokens in
+//! shared memory, too; the warps of a block share K and add up there. fp16 or bf16, fp32 accumulation.
 $weight
+// Shared memory of a block: its tokens' part of K where there is room, of which each warp brings and reads what its own steps take; the weights under way; the sums
+// of its warps. Rows of tokens begin where lanes that read two of them at once meet no bank twice.
+constexpr int64_t TOKEN_PITCH = SHARE * BK * 2 + (VEC == 8 ? 64 : 16), TOKEN_BYTES = 8 * TOKEN_TILES * TOKEN_PITCH;
+constexpr int STAGE_PLACES = 2 * MMA_TILES_M * prologue0_places, SUMS = 4 * MMA_TILES_M * TOKEN_TILES;
+constexpr int64_t WEIGHT_BYTES = (int64_t)RING_STAGES * STAGE_PLACES * PLACE_PITCH, SUM_BYTES = 2 * (int64_t)SUMS * BLOCK * 4;
+constexpr bool RESIDENT = TOKENS_RESIDENT && TOKEN_BYTES + WEIGHT_BYTES + SUM_BYTES <= 227 << 10;
+constexpr int SHARED = (int)((RESIDENT ? TOKEN_BYTES : 0) + WEIGHT_BYTES + SUM_BYTES);
 
-// The operands of UNROLL steps: of the weight's rows g and g + 8 of each tile, and of token g of each tile of tokens; g = lane / 4.
-struct Fragments {
-  uint32_t weight[UNROLL][MMA_TILES_M][2][VEC / 2], token[UNROLL][TOKEN_TILES][VEC / 2];
+// Eight neighbours of a token as pairs, in the order in which the weight's are.
+struct alignas(16) Octet {
+  uint32_t pair[4];
 };
-
-__device__ __forceinline__ void load_token(const Operands& o, int64_t m, int64_t k, int64_t end, uint32_t (&bits)[VEC / 2]) {
+__device__ __forceinline__ Octet in_order(const Octet& octet) {
+  const uint32_t(&x)[4] = octet.pair;
+  if constexpr (PERMUTE) return {{__byte_perm(x[0], x[2], 0x5410), __byte_perm(x[0], x[2], 0x7632), __byte_perm(x[1], x[3], 0x5410), __byte_perm(x[1], x[3], 0x7632)}};
+  return octet;
+}
+__device__ __forceinline__ Octet read_token(const Operands& o, int64_t m, int64_t k) {
   const left_t* const at = o.$left + left_at(0, m < M ? m : M - 1);
+  left_t values[8];
 #pragma unroll
-  for (int i = 0; i < VEC; i += LEFT_V < 2 ? 2 : LEFT_V) {
-    if constexpr (LEFT_V >= 2) {
-      ws::Pack<left_t, LEFT_V> values{};
-      if (m < M && k + i < end) values = ws::load_pack<LEFT_V>(at + k + i);
+  for (int i = 0; i < 8; i += LEFT_V) {
+    ws::Pack<left_t, LEFT_V> some{};
+    if (m < M && k + i < K) some = ws::load_pack<LEFT_V>(at + (k + i) * LEFT_K);
 #pragma unroll
-      for (int v = 0; v < LEFT_V; v += 2) bits[(i + v) / 2] = pack_pair(values.at[v], values.at[v + 1]);
-    } else {
-      left_t pair[2];
+    for (int v = 0; v < LEFT_V; v++) values[i + v] = some.at[v];
+  }
+  Octet octet;
 #pragma unroll
-      for (int v = 0; v < 2; v++) pair[v] = m < M && k + i + v < end ? at[(k + i + v) * LEFT_K] : ws::store_as<left_t>(0.0f);
-      bits[i / 2] = pack_pair(pair[0], pair[1]);
-    }
+  for (int i = 0; i < 4; i++) octet.pair[i] = ws::make_pair(values[2 * i], values[2 * i + 1]).bits;
+  return in_order(octet);
+}
+
+// A warp's tokens of one step on their way to shared memory, from where `k` is for all lanes; and what is left to do when they are there.
+template <class F>
+__device__ __forceinline__ void each_octet(unsigned char* tokens, const F& f) {
+#pragma unroll
+  for (int i = 0; i < TOKEN_TILES * STEP / 32; i++) {
+    const int octet = i * 32 + threadIdx.x % 32, m = octet / (STEP / 8), k = octet % (STEP / 8) * 8;
+    f(reinterpret_cast<Octet*>(tokens + m * TOKEN_PITCH + k * 2), m, k);
   }
 }
-
-__device__ __forceinline__ void load_fragments(const Operands& o, Fragments& f, int64_t n, int64_t m, int64_t k, int64_t end) {
-#pragma unroll
-  for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-    for (int tile = 0; tile < MMA_TILES_M; tile++)
-#pragma unroll
-      for (int half = 0; half < 2; half++)
-        load_weight(o, n + tile * 16 + half * 8, k + (int64_t)u * WARPS * STEP, end, f.weight[u][tile][half]);
-#pragma unroll
-  for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-    for (int tile = 0; tile < TOKEN_TILES; tile++) load_token(o, m + tile * 8, k + (int64_t)u * WARPS * STEP, end, f.token[u][tile]);
+__device__ __forceinline__ void copy_tokens(const Operands& o, int64_t first, int64_t start, unsigned char* tokens) {
+  each_octet(tokens, [&](Octet* to, int row, int column) {
+    const int64_t m = first + row, k = start + column;
+    if constexpr (LEFT_V == 8) ws::copy_async<16>(to, o.$left + left_at(0, m < M ? m : M - 1) + k, m < M && (WHOLE_K || k < K));
+    else *to = read_token(o, m, k);
+  });
+}
+__device__ __forceinline__ void keep_tokens(unsigned char* tokens) {
+  if constexpr (LEFT_V == 8 && PERMUTE) each_octet(tokens, [](Octet* octet, int, int) { *octet = in_order(*octet); });
+  __syncwarp();
 }
 
-__device__ __forceinline__ void multiply(float (&sums)[MMA_TILES_M][TOKEN_TILES][4], const Fragments& f) {
+// The fragments of one step: of the weight's rows g and g + 8 of each tile, of token g of each tile of tokens; g = lane / 4.
+__device__ __forceinline__ void multiply(float (&sums)[MMA_TILES_M][TOKEN_TILES][4], const Operands& o, const Fixed (&fixed)[2 * MMA_TILES_M], int64_t m, int64_t k, const unsigned char* weight,
+                                         const unsigned char* token) {
+  uint32_t a[MMA_TILES_M][2][VEC / 2];
 #pragma unroll
-  for (int u = 0; u < UNROLL; u++)
+  for (int tile = 0; tile < MMA_TILES_M; tile++)
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+      make_weight(fixed[2 * tile + half], k, weight + (2 * tile + half) * prologue0_places * PLACE_PITCH, a[tile][half]);
+#pragma unroll
+  for (int t = 0; t < TOKEN_TILES; t++) {
+    uint32_t b[VEC / 2];
+#pragma unroll
+    for (int i = 0; i < VEC / 8; i++) {
+      const Octet octet = RESIDENT ? *reinterpret_cast<const Octet*>(token + 8 * t * TOKEN_PITCH + i * 16) : read_token(o, m + 8 * t, k + 8 * i);
+#pragma unroll
+      for (int p = 0; p < 4; p++) b[4 * i + p] = octet.pair[p];
+    }
 #pragma unroll
     for (int s = 0; s < VEC / 4; s++)
 #pragma unroll
       for (int tile = 0; tile < MMA_TILES_M; tile++) {
-        const uint32_t a[4] = {f.weight[u][tile][0][2 * s], f.weight[u][tile][1][2 * s], f.weight[u][tile][0][2 * s + 1], f.weight[u][tile][1][2 * s + 1]};
-#pragma unroll
-        for (int t = 0; t < TOKEN_TILES; t++) {
-          const uint32_t b[2] = {f.token[u][t][2 * s], f.token[u][t][2 * s + 1]};
-          ws::mma_$kind(sums[tile][t], a, b);
-        }
+        const uint32_t rows[4] = {a[tile][0][2 * s], a[tile][1][2 * s], a[tile][0][2 * s + 1], a[tile][1][2 * s + 1]};
+        const uint32_t columns[2] = {b[2 * s], b[2 * s + 1]};
+        ws::mma_$kind(sums[tile][t], rows, columns);
       }
+  }
 }
 
-// The sums of a block's warps, in its first warp: at each step half of them hand theirs over.
-__device__ __forceinline__ void add_warps(float (&sums)[MMA_TILES_M][TOKEN_TILES][4]) {
-  __shared__ float room[WARPS > 1 ? WARPS / 2 : 1][MMA_TILES_M][TOKEN_TILES][4][32];
+// The sums of a tile from all warps, to the outputs or to `partial`, the sums of one part. `room`: of every other tile, so that one barrier is enough.
+__device__ __forceinline__ void finish_tile(const Operands& o, const float (&sums)[MMA_TILES_M][TOKEN_TILES][4], float* room, int64_t first_row, int64_t first_token, int64_t part, float* partial) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
-  for (int half = WARPS / 2; half > 0; half /= 2) {
+  for (int i = 0; i < SUMS; i++) room[(warp * SUMS + i) * 32 + lane] = sums[i / 4 / TOKEN_TILES][i / 4 % TOKEN_TILES][i % 4];
+  __syncthreads();
+  for (int i = threadIdx.x; i < SUMS * 32; i += BLOCK) {
+    float sum = 0.0f;
 #pragma unroll
-    for (int tile = 0; tile < MMA_TILES_M; tile++)
-#pragma unroll
-      for (int t = 0; t < TOKEN_TILES; t++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-          if (warp >= half && warp < 2 * half) room[warp - half][tile][t][i][lane] = sums[tile][t][i];
-    __syncthreads();
-#pragma unroll
-    for (int tile = 0; tile < MMA_TILES_M; tile++)
-#pragma unroll
-      for (int t = 0; t < TOKEN_TILES; t++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-          if (warp < half) sums[tile][t][i] += room[warp][tile][t][i][lane];
-    __syncthreads();
+    for (int w = 0; w < WARPS; w++) sum += room[w * SUMS * 32 + i];
+    const int element = i / 32 % 4, of = i % 32, t = i / 128 % TOKEN_TILES, tile = i / 128 / TOKEN_TILES;
+    const int64_t row = first_row + tile * 16 + of / 4 + element / 2 * 8, token = first_token + t * 8 + of % 4 * 2 + element % 2;
+    if (token >= M || row >= N) continue;
+    if constexpr (PARTS == 1) finish<1>(o, 0, token, row, ws::Pack<float, 1>{{sum}});
+    else partial[(part * M + token) * N + row] = sum;
   }
 }
 
 __global__ void __launch_bounds__(BLOCK) product(Operands o, float* partial) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, quad = lane % 4;
-  const int64_t part = blockIdx.x % PARTS, rest = blockIdx.x / PARTS, first_row = rest % ROW_BLOCKS * ROWS, first_token = rest / ROW_BLOCKS * (8 * TOKEN_TILES);
-  const int64_t start = part * SHARE * BK, end = start + SHARE * BK < K ? start + SHARE * BK : K;
-  float sums[MMA_TILES_M][TOKEN_TILES][4] = {};
-  const int64_t n = first_row + g, m = first_token + g;
-  int64_t k = start + warp * STEP + quad * VEC;
-  Fragments now, next;
-  load_fragments(o, now, n, m, k, end);
-  // All lanes of a warp take as many steps: instructions are the warp's.
-  for (int64_t at = start; at < end; at += BK, k += BK) {
-    load_fragments(o, next, n, m, k + BK, end);
-    multiply(sums, now);
-    now = next;
-  }
-  add_warps(sums);
-  __shared__ float tile[8 * TOKEN_TILES][ROWS + 1];
-  if (warp == 0) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4;
+  const int64_t group = blockIdx.x % (unsigned)GROUPS, part = group % PARTS, first_token = group / PARTS * (8 * TOKEN_TILES), start = part * SHARE * BK;
+  const int first_tile = blockIdx.x / (unsigned)GROUPS, each = gridDim.x / (unsigned)GROUPS;
+  unsigned char* const tokens = ws::dynamic_shared();
+  unsigned char* const weights = tokens + (RESIDENT ? TOKEN_BYTES : 0) + 16 * threadIdx.x;
+  float* const room = reinterpret_cast<float*>(tokens + (RESIDENT ? TOKEN_BYTES : 0) + WEIGHT_BYTES);
+  const int64_t within = warp * STEP + lane % 4 * VEC;
+  const auto tokens_of = [&](int step) { return tokens + (step * BK + warp * STEP) * 2; };
+  int asked_tile = first_tile, asked_step = 0, asked_stage = 0, stage = 0, turn = 0;
+  const auto ask = [&] {
+    if (asked_tile < ROW_BLOCKS) {
 #pragma unroll
-    for (int i = 0; i < MMA_TILES_M; i++)
+      for (int i = 0; i < 2 * MMA_TILES_M; i++)
+        copy_weight(o, (int64_t)asked_tile * ROWS + g + 8 * i, start + within + asked_step * BK, weights + (asked_stage * STAGE_PLACES + i * prologue0_places) * PLACE_PITCH);
+    }
+    if (RESIDENT && asked_tile == first_tile) copy_tokens(o, first_token, start + asked_step * BK + warp * STEP, tokens_of(asked_step));
+    ws::copy_commit();
+    if (++asked_stage == RING_STAGES) asked_stage = 0;
+    if (++asked_step == SHARE) asked_step = 0, asked_tile += each;
+  };
+#pragma unroll 1
+  for (int i = 0; i < RING_STAGES - 1; i++) ask();
+  Fixed fixed[2 * MMA_TILES_M], next[2 * MMA_TILES_M];
+  const auto fix = [&](int tile, int step, Fixed (&rows)[2 * MMA_TILES_M]) {
 #pragma unroll
-      for (int t = 0; t < TOKEN_TILES; t++)
+    for (int i = 0; i < 2 * MMA_TILES_M; i++) fix_weight(o, (int64_t)tile * ROWS + g + 8 * i, start + within + step * BK, rows[i]);
+  };
+  fix(first_tile, 0, next);
+  for (int tile = first_tile; tile < ROW_BLOCKS; tile += each) {
+    float sums[MMA_TILES_M][TOKEN_TILES][4] = {};
+    // All lanes of a warp take as many steps: instructions are the warp's.
+#pragma unroll 1
+    for (int step = 0; step < SHARE; step++) {
+      ask();
+      if (!SAME_ALONG_ROWS || step == 0) {  // asked for a step, or a tile, before
 #pragma unroll
-        for (int e = 0; e < 4; e++) tile[t * 8 + quad * 2 + e % 2][i * 16 + g + e / 2 * 8] = sums[i][t][e];
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < 8 * TOKEN_TILES * ROWS; i += BLOCK) {
-    const int64_t token = first_token + i / ROWS, row = first_row + i % ROWS;
-    if (token >= M || row >= N) continue;
-    const float sum = tile[i / ROWS][i % ROWS];
-    if constexpr (PARTS == 1) finish<1>(o, 0, token, row, ws::Pack<float, 1>{{sum}});
-    else partial[(part * M + token) * N + row] = sum;
+        for (int i = 0; i < 2 * MMA_TILES_M; i++) fixed[i] = next[i];
+        const bool last = SAME_ALONG_ROWS || step + 1 == SHARE;
+        fix(last && tile + each < ROW_BLOCKS ? tile + each : tile, last ? 0 : step + 1, next);
+      }
+      ws::copy_wait<RING_STAGES - 1>();
+      if (RESIDENT && tile == first_tile) keep_tokens(tokens_of(step));
+      multiply(sums, o, fixed, first_token + g, start + within + step * BK, weights + stage * STAGE_PLACES * PLACE_PITCH,
+               tokens_of(step) + g * TOKEN_PITCH + lane % 4 * VEC * 2);
+      if (++stage == RING_STAGES) stage = 0;
+    }
+    finish_tile(o, sums, room + turn * SUMS * BLOCK, (int64_t)tile * ROWS, first_token, part, partial);
+    turn ^= 1;
   }
 }

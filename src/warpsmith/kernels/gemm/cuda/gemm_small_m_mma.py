@@ -1,8 +1,8 @@
 """A half-precision product of few tokens and a large weight, as a served model decodes: by `mma.sync`, at the speed of memory.
 
 In: a `linear` of at most 32 tokens, fp16 or bf16, whose weight (N x K) is an operand, or what pointwise nodes and views make of narrower ones:
-int8, float8 or int4, two of these in a byte, with scales a row, a group or a block. Out: its kernel `product`, and `combine` where blocks share K. Dequantisation is the
-prologue: nothing of a dequantised weight goes through memory.
+int8, float8 or int4, two of these in a byte, with scales a row, a group or a block. Out: its kernel `product`, and `combine` where blocks share K. Weights go as they are
+into a ring of shared memory, and dequantisation is between there and the registers: nothing of a dequantised weight goes through memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....codegen.cuda.cuda_source import Launch
+from ....codegen.cuda.staged_chain import write_staged_chain
+from ....codegen.fusion.op_chain import Chain, prologue
 from ....codegen.lowering.axis_relations import VIEWS, base_name
 from ....codegen.lowering.ops import pointwise
 from ....codegen.templates import render
@@ -76,41 +78,58 @@ def declare_small_m(top: Writer, made: CudaProduct, depth: str) -> None:
         left_k=f"({named.left}_shape[{product.left.inner}] == 1 ? 1 : {named.left}_stride[{product.left.inner}])",
         left_rows=list_row_strides(named),
     )
-    top.line('#include "warpsmith_cuda_mma.h"')
+    top.paste('#include "warpsmith_cuda_mma.h"\n#include "warpsmith_cuda_pairs.h"')
     for line in text.splitlines():
         top.line(line)
     declare_places(top, named)
 
 
-def emit_small_m_mma_kernels(anchor: Anchor, left: str, right: str, source: str) -> tuple[list[Launch], str]:
-    """`left`, `right`: operands; `right` is "" where a prologue makes the weight of the value `source`."""
-    if right:
-        width = f"K | {right}_stride[0]"
-        read = f"return ws::read<V, 1, ({right}_stride[0]) % V == 0>(o.{right} + n * {right}_stride[0] + k);"
-    else:
-        sizes = extents(anchor, source)
-        width, read = sizes[-1], _read_through_prologue(sizes)
-    weight = render("gemm/cuda/gemm_small_m_mma_weight.cuh", width=width, read=read)
-    kind = KINDS[anchor.node.output.spec.dtype]
-    text = render("gemm/cuda/gemm_small_m_mma.cuh", left=left, kind=kind, weight=weight)
-    launch = Launch(
-        "product", "PARTS * ROW_BLOCKS * TOKEN_BLOCKS", "BLOCK", extra="(float*)workspace", struct=True
+def emit_small_m_mma_kernels(w: Writer, anchor: Anchor, tokens: str, product: Product) -> list[Launch]:
+    """Write the chain that makes the weight, in two steps, and the kernel. `tokens`: operand of the left factor."""
+    value, before = product.right.value, tuple[str, ...]()
+    if value not in anchor.names:
+        assert anchor.core is not None  # which has what the weight is made of
+        value = anchor.core.reads[0]
+        before = anchor.before[value]
+    half = anchor.node.output.spec.dtype
+    chain = prologue(anchor.graph, anchor.region, value, before)
+    rounded = all(anchor.graph.by_name[n].output.spec.dtype == half for n in before)
+    write_staged_chain(w, chain, "prologue0", half, rounded)
+    sizes = extents(anchor, value)
+    weight = render(
+        "gemm/cuda/gemm_small_m_mma_weight.cuh",
+        width=_find_width(chain, sizes),
+        weight_rank=len(sizes),
+        at=_locate(sizes),
+        same_along_rows="true" if _is_same_along_rows(chain, len(sizes)) else "false",
     )
-    return [launch], text
+    w.paste(render("gemm/cuda/gemm_small_m_mma.cuh", left=tokens, kind=KINDS[half], weight=weight))
+    return [Launch("product", "BLOCKS", "BLOCK", "SHARED", extra="(float*)workspace", struct=True)]
 
 
-def _read_through_prologue(sizes: list[str]) -> str:
-    """Statements that turn a row and a place of it into the index of the value that the prologue makes."""
+def _is_same_along_rows(chain: Chain, rank: int) -> bool:
+    """Tell whether all that elements of one row are made with, beside themselves, is the row's."""
+    fixed = [o for o in chain.program.inputs if rank - 1 not in o.axes]
+    return rank == 2 and all(set(o.axes) <= {0, None} for o in fixed)
+
+
+def _find_width(chain: Chain, sizes: list[str]) -> str:
+    """Return a number that as many neighbours divide as may be read together: of a dimension, and of how far rows are apart."""
+    steps = [
+        f"{'2 * ' if o.nibbles is not None else ''}({o.name}_shape[{d}] == 1 ? 0 : {o.name}_stride[{d}])"
+        for o in chain.program.inputs
+        for d, axis in enumerate(o.axes)
+        if axis is not None and axis < len(sizes) - 1 and len(sizes) - 1 in o.axes
+    ]
+    return " | ".join([sizes[-1], *dict.fromkeys(steps)])
+
+
+def _locate(sizes: list[str]) -> str:
+    """Statements that turn a row and a place of it into the index of the value that the chain makes."""
+    if len(sizes) == 2:
+        return "at[0] = n, at[1] = k;"
     last = len(sizes) - 1
-    lines = [f"int64_t at[{last + 1}], index = n * K + k;"]
+    lines = ["ws::Int<N * K + K> index = n * K + k;"]
     for d in range(last, 0, -1):
         lines.append(f"at[{d}] = index % ({sizes[d]}), index /= ({sizes[d]});")
-    lines += [
-        "at[0] = index;",
-        "const ws::Pack<float, V> exact = prologue0<V>(o, at);",
-        "ws::Pack<left_t, V> rounded;",
-        "#pragma unroll",
-        "for (int v = 0; v < V; v++) rounded.at[v] = ws::store_as<left_t>(exact.at[v]);",
-        "return rounded;",
-    ]
-    return "\n  ".join(lines)
+    return "\n  ".join([*lines, "at[0] = index;"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....hardware import Hardware
 from ....records import Tunable
@@ -12,17 +12,28 @@ from ...schedule import Schedule, tunes
 from ..matmul_pattern import Sizes
 from .gemm_3xtf32_schedule import DRAM_SHARE
 
-WARPS_PER_SM = 12  # with some kilobytes of loads under way each
-WHY = "few tokens: the weight is read once, from memory to the fragments of tensor cores, dequantised on the way"
+ACCESS_BITS = 128  # of a lane's load
+MOST_STAGES, MOST_SPLIT = 8, 8
+WHY = "few tokens: the weight is read once, raw into a ring of shared memory, dequantised on its way to the tensor cores"
 
 
 @dataclass(frozen=True)
 class GemmSmallMMmaSchedule(Schedule):
     vec: int = tunes("VEC", 8)  # neighbours along K of a lane
-    unroll: int = tunes("UNROLL", 2)  # steps under way at once
+    stages: int = tunes("RING_STAGES", 4)  # steps of the weight under way
     tiles_m: int = tunes("MMA_TILES_M", 1)  # of 16 rows of the weight, a warp
-    size: int = tunes("BLOCK", 256)  # threads of a block, which share K
+    size: int = tunes("BLOCK", 512)  # threads of a block, which share K
     split_k: int = tunes("SPLIT", 1)
+    grid: int = tunes("GRID", 132)  # persistent blocks
+    resident: int = tunes("TOKENS_RESIDENT", 1)  # whether shared memory holds a block's tokens
+
+    def smem_bytes(self, sizes: Sizes, bits: int) -> int:
+        """`bits`: of a weight as it is stored."""
+        tiles = -(-min(sizes.rows, 32) // 8)
+        step = 4 * self.vec * self.size // 32
+        share = -(-sizes.depth // (step * self.split_k)) * step
+        ring = self.stages * 2 * self.tiles_m * self.size * max(16, self.vec * bits // 8)
+        return self.resident * 8 * tiles * (2 * share + 64) + ring + 2 * 16 * tiles * self.tiles_m * self.size
 
     def us(self, hardware: Hardware, moved: int) -> float:
         """`moved`: bytes of all operands."""
@@ -35,17 +46,26 @@ def build_small_m_mma_technique(
     hardware: Hardware, sizes: Sizes, bits: int, moved: int, stream: Tunable
 ) -> Technique:
     """`bits`: of a weight as it is stored; a 16-byte load holds more of narrow ones."""
-    narrow = bits < 16
-    step = GemmSmallMMmaSchedule(vec=16 if narrow else 8, unroll=2 if narrow else 4)
-    blocks, warps = -(-sizes.columns // 16), step.size // 32
-    max_split = max(1, sizes.depth // (4 * step.vec * step.unroll * warps))
-    split = max(1, min(max_split, power(WARPS_PER_SM * hardware.sm_count / max(1, blocks * warps))))
-    best = GemmSmallMMmaSchedule(step.vec, step.unroll, split_k=split)
+    vec = ACCESS_BITS // min(bits, 16)
+    split = power(max(1, hardware.sm_count // max(1, -(-sizes.columns // 16))))
+    split = max(1, min(split, sizes.depth // (16 * 4 * vec)))
+    best = GemmSmallMMmaSchedule(vec, split_k=split, grid=hardware.sm_count)
+
+    def fits(**changes: int) -> bool:
+        return replace(best, **changes).smem_bytes(sizes, bits) <= hardware.smem_bytes_per_block
+
+    while not fits() and best.split_k < MOST_SPLIT:
+        best = replace(best, split_k=2 * best.split_k)
+    if not fits():
+        best = replace(best, split_k=split, resident=0)
+    while best.stages < MOST_STAGES and fits(stages=2 * best.stages):
+        best = replace(best, stages=2 * best.stages)
+    splits = [s for s in (best.split_k // 2, 2 * best.split_k) if s >= 1 and s * 64 * vec <= sizes.depth]
     tunables = best.tunables(
-        vec=(8, 32) if bits == 4 else (8,) if narrow else (16,),
-        unroll=(1,) if narrow else (2,),
-        tiles_m=(2,),
-        size=(128, 512),
-        split_k=[s for s in (split // 2, 2 * split) if 1 <= s <= max_split],
+        stages=[s for s in (2, 4, 8) if fits(stages=s)],
+        tiles_m=[m for m in (2,) if fits(tiles_m=m)],
+        size=[s for s in (256, 1024) if fits(size=s)],
+        split_k=[s for s in splits if fits(split_k=s)],
+        resident=(0,),
     )
     return Technique("gemm-small-m-mma", WHY, "memory", (*tunables, stream), us=best.us(hardware, moved))
