@@ -38,6 +38,15 @@ def by_group(x: torch.Tensor, w: torch.Tensor, zero: torch.Tensor, scale: torch.
     return F.linear(x, ((w.to(x.dtype) - zero) * scale).view(w.shape[0], -1))
 
 
+def in_float32(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, (w.float() * scale).to(x.dtype))
+
+
+def by_constant(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """No half type holds a tenth."""
+    return F.linear(x, (w.to(x.dtype) + 2) * 0.1)
+
+
 def packed(*shape: int) -> torch.Tensor:
     return torch.randint(0, 256, shape, dtype=torch.uint8)
 
@@ -84,6 +93,12 @@ DEQUANTISED: dict[str, Case] = {
     ),
     "int8 with scales of blocks": (
         by_block, lambda: (brain(9, 256), bytes_of(2, 16, 4, 64), 0.01 * brain(2, 1, 4, 1)), {"BLOCK": 32},
+    ),
+    "int8 with float32 scales of rows": (in_float32, lambda: (brain(9, 256), bytes_of(24, 256), 0.01 * torch.randn(24, 1)), {"BLOCK": 32}),
+    "int8 of an odd depth": (in_float32, lambda: (brain(9, 77), bytes_of(24, 77), 0.01 * torch.randn(24, 1)), {"BLOCK": 32}),
+    "int8 and a constant": (by_constant, lambda: (torch.randn(9, 96).half(), bytes_of(24, 96)), {"BLOCK": 32}),
+    "tokens that do not stay": (
+        by_row, lambda: (brain(16, 512), bytes_of(40, 512), 0.01 * brain(40, 1), brain(40)), {"BLOCK": 64, "TOKENS_RESIDENT": 0},
     ),
     "float8 with scales of blocks": (
         by_block, lambda: (brain(9, 256), (64 * torch.randn(2, 16, 4, 64)).to(torch.float8_e4m3fn), 0.01 * brain(2, 1, 4, 1)),
