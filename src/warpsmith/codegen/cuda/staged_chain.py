@@ -39,7 +39,7 @@ def write_staged_chain(w: Writer, chain: Chain, name: str, half: str, rounded: b
     moving = [o for o in operands if run in o.axes]
     paired = rounded and _has_pairs(program, moving, half)
     nibbles = paired and moving[0].nibbles is not None
-    steps = ["V % 2 == 0", "V % 8 == 0"][nibbles]
+    whole_pairs = "V % 8 == 0" if nibbles else "V % 2 == 0"
     w.line(f"constexpr int {name}_places = {' + '.join(_places(o) for o in moving)};")
     w.line(f"template <int V>\nconstexpr bool PERMUTED = {'V % 8 == 0' if nibbles else 'false'};")
     _write_copy(w, moving, name, run)
@@ -51,7 +51,7 @@ def write_staged_chain(w: Writer, chain: Chain, name: str, half: str, rounded: b
         _take_packs(w, moving)
         w.line("ws::Halves<V> to;")
         if paired:
-            with w.block(f"if constexpr ({steps})"):
+            with w.block(f"if constexpr ({whole_pairs})"):
                 _write_pairs(w, program, stored, moving)
             with w.block("else"):
                 _write_floats(w, program, stored, moving)
