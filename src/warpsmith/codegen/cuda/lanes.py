@@ -33,6 +33,11 @@ def bytes_of(operand: Operand) -> int:
     return ITEM_BYTES[operand.dtype]
 
 
+def is_high_first(operand: Operand) -> str:
+    """Tell, as C++, whether the upper half of a byte is the first of its two elements."""
+    return "true" if operand.nibbles == "high first" else "false"
+
+
 def writes_across(program: Program) -> bool:
     """Tell whether columns are reduced and then written with neighbours of the reduced loop side by side, as when a norm over channels ends
     in another layout: a thread's packs lie along that loop, for its stores.
@@ -185,8 +190,9 @@ class Lanes(Express):
     def read(self, operand: Operand) -> str:
         name = operand.name
         if operand.nibbles is not None:
-            high_first = "true" if operand.nibbles == "high first" else "false"
-            return f"ws::read_nibbles<V, {name}_whole, {high_first}>({self.places.element(operand)})"
+            return (
+                f"ws::read_nibbles<V, {name}_whole, {is_high_first(operand)}>({self.places.element(operand)})"
+            )
         return f"ws::read<V, {self.stride(operand)}, {name}_whole>({self.places.element(operand)})"
 
     def element(self, sources: Sequence[str]) -> None:

@@ -5,28 +5,25 @@ reads, from the index `at` on:
 
     prologue0_places                                places of 16 bytes of a thread in shared memory that the VEC elements of a step take
     prologue0_copy<V>(o, at, there, to, pitch, i)   pack number i of a step as it lies in memory → the thread's places, `pitch` bytes apart, by `cp.async`
-    prologue0_fix<V>(o, at)                         operands that are the same along the run (scales, zero points), as they are
-    prologue0_made<V>(fixed, from, pitch, i)        these and the places → V elements of the half type, two in a register
+    prologue0_read_uniform<V>(o, at)                operands that are the same along the run (scales, zero points), as they are
+    prologue0_made<V>(uniform, from, pitch, i)      these and the places → V elements of the half type, two in a register
 
-Where each operation of the chain is one that pairs of half
-precision have, and its tensors have the half type, elements are made in pairs, rounded as torch rounds them; else in float32. Pairs of four-bit
-operands are (0, 4), (1, 5), (2, 6) and (3, 7) of eight neighbours: PERMUTED says so.
+Where each operation of the chain is one that pairs of half precision have, and its tensors have the half type, elements are made in pairs, rounded as
+torch rounds them; else in float32. Pairs of four-bit operands are (0, 4), (1, 5), (2, 6) and (3, 7) of eight neighbours: PERMUTED says so.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
 
 from ..fusion.op_chain import Chain
 from ..program import Operand, Program
 from ..writer import Writer
 from .cuda_chain import Run, place
-from .lanes import Lanes
+from .lanes import Lanes, is_high_first
 
 PAIRED = ("{0} + {1}", "{0} - {1}", "{0} * {1}", "ws::to_float({0})")  # operations that pairs have
-FORMATS = {"float16": "e", "bfloat16": "f"}
 NARROW = ("int8", "float8_e4m3fn", "float8_e5m2")  # types whose neighbours are widened to pairs
 LITERAL = re.compile(r"-?[\d.]+(e[+-]?\d+)?f")
 
@@ -43,32 +40,32 @@ def write_staged_chain(w: Writer, chain: Chain, name: str, half: str, rounded: b
     w.line(f"constexpr int {name}_places = {' + '.join(_places(o) for o in moving)};")
     w.line(f"template <int V>\nconstexpr bool PERMUTED = {'V % 8 == 0' if nibbles else 'false'};")
     _write_copy(w, moving, name, run)
-    fixed = [o for o in operands if o not in moving]
-    _write_fix(w, fixed, name, run)
-    head = f"__device__ __forceinline__ ws::Halves<V> {name}_made([[maybe_unused]] const {name}_fixed& fixed, const unsigned char* from, int pitch, int i)"
+    uniform = [o for o in operands if o not in moving]
+    _write_uniform(w, uniform, name, run)
+    head = f"__device__ __forceinline__ ws::Halves<V> {name}_made([[maybe_unused]] const {name}_uniform& uniform, const unsigned char* from, int pitch, int i)"
     w.line("template <int V>")
     with w.block(head):
         _take_packs(w, moving)
         w.line("ws::Halves<V> to;")
         if paired:
             with w.block(f"if constexpr ({whole_pairs})"):
-                _write_pairs(w, program, stored, moving)
+                _write_pairs(w, program, stored, uniform)
             with w.block("else"):
-                _write_floats(w, program, stored, moving)
+                _write_floats(w, program, stored, operands, uniform)
         else:
-            _write_floats(w, program, stored, moving)
+            _write_floats(w, program, stored, operands, uniform)
         w.line("return to;")
 
 
-def _write_fix(w: Writer, fixed: list[Operand], name: str, run: int) -> None:
+def _write_uniform(w: Writer, uniform: list[Operand], name: str, run: int) -> None:
     """Write the struct of the operands that are the same along the run, and the function that reads them."""
-    w.line(f"struct {name}_fixed {{ {' '.join(f'{o.name}_t {o.name};' for o in fixed)} }};")
+    w.line(f"struct {name}_uniform {{ {' '.join(f'{o.name}_t {o.name};' for o in uniform)} }};")
     w.line("template <int V>")
-    head = f"__device__ __forceinline__ {name}_fixed {name}_fix([[maybe_unused]] const Operands& o, [[maybe_unused]] const int64_t* at)"
+    head = f"__device__ __forceinline__ {name}_uniform {name}_read_uniform([[maybe_unused]] const Operands& o, [[maybe_unused]] const int64_t* at)"
     with w.block(head):
-        for operand in fixed:
+        for operand in uniform:
             place(w, operand, run)
-        w.line(f"return {{{', '.join(f'ws::read_only({o.name}_at)' for o in fixed)}}};")
+        w.line(f"return {{{', '.join(f'ws::read_only({o.name}_at)' for o in uniform)}}};")
 
 
 def _write_copy(w: Writer, moving: list[Operand], name: str, run: int) -> None:
@@ -93,9 +90,9 @@ def _take_packs(w: Writer, moving: list[Operand]) -> None:
         w.line(f"from += {_places(operand)} * pitch;")
 
 
-def _write_pairs(w: Writer, program: Program, stored: str, moving: Iterable[Operand]) -> None:
+def _write_pairs(w: Writer, program: Program, stored: str, uniform: list[Operand]) -> None:
     """Write the elements in pairs of the half type."""
-    lanes, names = Lanes(program, Run(), w), {o.name for o in moving}
+    lanes = Lanes(program, Run(), w)
     w.line("#pragma unroll")
     with w.block("for (int p = 0; p < V / 2; p++)"):
         for step in program.list_needed_steps([stored]):
@@ -104,27 +101,28 @@ def _write_pairs(w: Writer, program: Program, stored: str, moving: Iterable[Oper
             operand = step.operand
             if operand is None:
                 text = step.text.format(*(lanes.value(a) for a in step.args))
+            elif operand in uniform:
+                text = f"ws::splat_pair(uniform.{operand.name})"
             elif operand.nibbles is not None:
-                high_first = "true" if operand.nibbles == "high first" else "false"
-                text = f"ws::nibbles_at<left_t, {high_first}>({operand.name}_raw, p)"
-            elif operand.name in names:
-                text = f"ws::pair_at<left_t>({operand.name}_raw, p)"
+                text = f"ws::nibbles_at<left_t, {is_high_first(operand)}>({operand.name}_raw, p)"
             else:
-                text = f"ws::splat_pair(fixed.{operand.name})"
+                text = f"ws::pair_at<left_t>({operand.name}_raw, p)"
             w.line(f"const ws::Pair<left_t> {step.name} = {text};")
         w.line(f"to.pair[p] = {stored}.bits;")
 
 
-def _write_floats(w: Writer, program: Program, stored: str, moving: Iterable[Operand]) -> None:
+def _write_floats(
+    w: Writer, program: Program, stored: str, operands: list[Operand], uniform: list[Operand]
+) -> None:
     """Write the elements in float32, rounded once."""
-    lanes, names = Lanes(program, Run(), w), {o.name for o in moving}
+    lanes = Lanes(program, Run(), w)
     w.line("constexpr int u = 0;")
-    for operand in {s.operand.name: s.operand for s in program.steps if s.operand is not None}.values():
-        text = f"ws::splat_pack<V>(fixed.{operand.name})"
-        if operand.nibbles is not None:
-            high_first = "true" if operand.nibbles == "high first" else "false"
-            text = f"ws::split_nibbles<V, {high_first}>({operand.name}_raw.pack())"
-        elif operand.name in names:
+    for operand in operands:
+        if operand in uniform:
+            text = f"ws::splat_pack<V>(uniform.{operand.name})"
+        elif operand.nibbles is not None:
+            text = f"ws::split_nibbles<V, {is_high_first(operand)}>({operand.name}_raw.pack())"
+        else:
             text = f"{operand.name}_raw.pack()"
         kind = "uint8_t" if operand.nibbles is not None else f"{operand.name}_t"
         w.line(f"const ws::Pack<{kind}, V> {operand.name}_pack[] = {{{text}}};")
@@ -149,7 +147,7 @@ def _places(operand: Operand) -> str:
 
 def _has_pairs(program: Program, moving: list[Operand], half: str) -> bool:
     """Tell whether pairs have all that the chain reads and does."""
-    if half not in FORMATS or (len(moving) != 1 and any(o.nibbles is not None for o in moving)):
+    if len(moving) != 1 and any(o.nibbles is not None for o in moving):
         return False
     for step in program.steps:
         operand = step.operand

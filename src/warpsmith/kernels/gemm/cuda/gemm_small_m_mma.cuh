@@ -1,5 +1,5 @@
 //! Small-M GEMM by mma.sync m16n8k16: 16 rows of the weight are the instruction's M, 8 tokens its N. Weights go as they lie in memory by cp.async into places of shared
-//! memory that belong to one lane each, RING_STAGES steps ahead, so that no barrier stands between loads and products; there a lane dequantises what it asked for. A lane's VEC
+//! memory that belong to one lane each, RING_STAGES steps ahead, so that no barrier stands between loads and products; there a lane dequantises what it copied. A lane's VEC
 //! neighbours along K are the fragments of VEC / 4 instructions: both factors take K in the same order, any order will do. Persistent blocks hold their tokens in
 //! shared memory, too; the warps of a block share K and add up there. fp16 or bf16, fp32 accumulation.
 $weight
@@ -58,14 +58,14 @@ __device__ __forceinline__ void keep_tokens(unsigned char* tokens) {
 }
 
 // The fragments of one step: of the weight's rows g and g + 8 of each tile, of token g of each tile of tokens; g = lane / 4.
-__device__ __forceinline__ void multiply(float (&sums)[MMA_TILES_M][TOKEN_TILES][4], const Operands& o, const Fixed (&fixed)[2 * MMA_TILES_M], int64_t m, int64_t k, const unsigned char* weight,
+__device__ __forceinline__ void multiply(float (&sums)[MMA_TILES_M][TOKEN_TILES][4], const Operands& o, const Uniform (&uniform)[2 * MMA_TILES_M], int64_t m, int64_t k, const unsigned char* weight,
                                          const unsigned char* token) {
   uint32_t a[MMA_TILES_M][2][VEC / 2];
 #pragma unroll
   for (int tile = 0; tile < MMA_TILES_M; tile++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-      make_weight(fixed[2 * tile + half], k, weight + (2 * tile + half) * prologue0_places * PLACE_PITCH, a[tile][half]);
+      make_weight(uniform[2 * tile + half], k, weight + (2 * tile + half) * prologue0_places * PLACE_PITCH, a[tile][half]);
 #pragma unroll
   for (int t = 0; t < TOKEN_TILES; t++) {
     uint32_t b[VEC / 2];
@@ -113,41 +113,41 @@ __global__ void __launch_bounds__(BLOCK) product(Operands o, float* partial) {
   float* const room = reinterpret_cast<float*>(tokens + (RESIDENT ? TOKEN_BYTES : 0) + WEIGHT_BYTES);
   const int64_t within = warp * STEP + lane % 4 * VEC;
   const auto tokens_of = [&](int step) { return tokens + (step * BK + warp * STEP) * 2; };
-  int asked_tile = first_tile, asked_step = 0, asked_stage = 0, stage = 0, turn = 0;
-  const auto ask = [&] {
-    if (asked_tile < ROW_BLOCKS) {
+  int prefetch_tile = first_tile, prefetch_step = 0, prefetch_stage = 0, stage = 0, turn = 0;
+  const auto prefetch = [&] {
+    if (prefetch_tile < ROW_BLOCKS) {
 #pragma unroll
       for (int i = 0; i < 2 * MMA_TILES_M; i++)
-        copy_weight(o, (int64_t)asked_tile * ROWS + g + 8 * i, start + within + asked_step * BK, weights + (asked_stage * STAGE_PLACES + i * prologue0_places) * PLACE_PITCH);
+        copy_weight(o, (int64_t)prefetch_tile * ROWS + g + 8 * i, start + within + prefetch_step * BK, weights + (prefetch_stage * STAGE_PLACES + i * prologue0_places) * PLACE_PITCH);
     }
-    if (RESIDENT && asked_tile == first_tile) copy_tokens(o, first_token, start + asked_step * BK + warp * STEP, tokens_of(asked_step));
+    if (RESIDENT && prefetch_tile == first_tile) copy_tokens(o, first_token, start + prefetch_step * BK + warp * STEP, tokens_of(prefetch_step));
     ws::copy_commit();
-    if (++asked_stage == RING_STAGES) asked_stage = 0;
-    if (++asked_step == SHARE) asked_step = 0, asked_tile += each;
+    if (++prefetch_stage == RING_STAGES) prefetch_stage = 0;
+    if (++prefetch_step == SHARE) prefetch_step = 0, prefetch_tile += each;
   };
 #pragma unroll 1
-  for (int i = 0; i < RING_STAGES - 1; i++) ask();
-  Fixed fixed[2 * MMA_TILES_M], next[2 * MMA_TILES_M];
-  const auto fix = [&](int tile, int step, Fixed (&rows)[2 * MMA_TILES_M]) {
+  for (int i = 0; i < RING_STAGES - 1; i++) prefetch();
+  Uniform uniform[2 * MMA_TILES_M], next[2 * MMA_TILES_M];
+  const auto read_ahead = [&](int tile, int step, Uniform (&rows)[2 * MMA_TILES_M]) {
 #pragma unroll
-    for (int i = 0; i < 2 * MMA_TILES_M; i++) fix_weight(o, (int64_t)tile * ROWS + g + 8 * i, start + within + step * BK, rows[i]);
+    for (int i = 0; i < 2 * MMA_TILES_M; i++) read_uniform(o, (int64_t)tile * ROWS + g + 8 * i, start + within + step * BK, rows[i]);
   };
-  fix(first_tile, 0, next);
+  read_ahead(first_tile, 0, next);
   for (int tile = first_tile; tile < ROW_BLOCKS; tile += each) {
     float sums[MMA_TILES_M][TOKEN_TILES][4] = {};
     // All lanes of a warp take as many steps: instructions are the warp's.
 #pragma unroll 1
     for (int step = 0; step < SHARE; step++) {
-      ask();
-      if (!SAME_ALONG_ROWS || step == 0) {  // asked for a step, or a tile, before
+      prefetch();
+      if (!SAME_ALONG_ROWS || step == 0) {  // read a step, or a tile, before
 #pragma unroll
-        for (int i = 0; i < 2 * MMA_TILES_M; i++) fixed[i] = next[i];
+        for (int i = 0; i < 2 * MMA_TILES_M; i++) uniform[i] = next[i];
         const bool last = SAME_ALONG_ROWS || step + 1 == SHARE;
-        fix(last && tile + each < ROW_BLOCKS ? tile + each : tile, last ? 0 : step + 1, next);
+        read_ahead(last && tile + each < ROW_BLOCKS ? tile + each : tile, last ? 0 : step + 1, next);
       }
       ws::copy_wait<RING_STAGES - 1>();
       if (RESIDENT && tile == first_tile) keep_tokens(tokens_of(step));
-      multiply(sums, o, fixed, first_token + g, start + within + step * BK, weights + stage * STAGE_PLACES * PLACE_PITCH,
+      multiply(sums, o, uniform, first_token + g, start + within + step * BK, weights + stage * STAGE_PLACES * PLACE_PITCH,
                tokens_of(step) + g * TOKEN_PITCH + lane % 4 * VEC * 2);
       if (++stage == RING_STAGES) stage = 0;
     }

@@ -109,8 +109,8 @@ def emit_small_m_mma_kernels(w: Writer, anchor: Anchor, tokens: str, product: Pr
 
 def _is_same_along_rows(chain: Chain, rank: int) -> bool:
     """Tell whether all that elements of one row are made with, beside themselves, is the row's."""
-    fixed = [o for o in chain.program.inputs if rank - 1 not in o.axes]
-    return rank == 2 and all(set(o.axes) <= {0, None} for o in fixed)
+    uniform = [o for o in chain.program.inputs if rank - 1 not in o.axes]
+    return rank == 2 and all(set(o.axes) <= {0, None} for o in uniform)
 
 
 def _find_width(chain: Chain, sizes: list[str]) -> str:
