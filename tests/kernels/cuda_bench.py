@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +34,6 @@ FLAGS = (
 CONTRACTING_FLAGS = ("-march=native", "-fexpensive-optimizations", "-ffp-contract=fast")
 # What every unit begins with, compiled once: reading it takes longer than most units.
 FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
-LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
 Made = Callable[[], tuple[torch.Tensor, ...]]
 
@@ -102,13 +100,12 @@ class CudaBench(Bench):
         return self.graph(function, *args), args
 
     def library(self, unit: Unit, graph: Graph) -> ctypes.CDLL:
-        source = LAUNCH.sub(r"host::launch(\2, \3, \4, [&] { \1(\5); });", unit.source)
         header = cuda_region_header(graph, unit.region).replace("cuda_bf16", "cuda_on_host")
         defines = [f"-D{n}={v}" for n, v in unit.values.items()]
 
         def make(folder: Path) -> list[str]:
             (folder / "task.h").write_text(f'#include "cuda_on_host.h"\n{header}')
-            (folder / "unit.cpp").write_text(source)
+            (folder / "unit.cpp").write_text(unit.source)
             return [
                 "-shared",
                 f"-Wl,--version-script={HOST / 'exports.map'}",
@@ -120,7 +117,7 @@ class CudaBench(Bench):
                 "unit.cpp",
             ]
 
-        return ctypes.CDLL(str(self._built([source, header, *defines], make) / "unit.so"))
+        return ctypes.CDLL(str(self._built([unit.source, header, *defines], make) / "unit.so"))
 
     def _first(self) -> Path:
         def make(folder: Path) -> list[str]:

@@ -2,6 +2,7 @@
 // it from the unit itself.
 #ifndef WARPSMITH_CUDA_RESIDENT_H
 #define WARPSMITH_CUDA_RESIDENT_H
+#include "warpsmith_cuda_launch.h"
 #include "warpsmith_cuda_mma.h"
 
 namespace ws {
@@ -40,14 +41,10 @@ inline int64_t clusters_of(void (*kernel)(P...), int parts, int threads, int sha
   return clusters < 1 ? (rows < 1 ? rows : 1) : clusters < rows ? clusters : rows;
 }
 
-template <class T>
-struct Itself {
-  using type = T;
-};
 // A cooperative launch: all blocks run at once, or it fails.
 template <class... P>
 inline void launch_together(
-    void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t on, typename Itself<P>::type... arguments) {
+    void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t on, typename ParameterOf<P>::type... arguments) {
   void* list[] = {(void*)&arguments...};
   cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(threads), list, (size_t)shared, on);
 }

@@ -1,6 +1,7 @@
 // Blocks that run at once, of `warpsmith_cuda_resident.h`, for g++: on a GPU that has room for six of them.
 #ifndef WARPSMITH_CUDA_RESIDENT_H
 #define WARPSMITH_CUDA_RESIDENT_H
+#include "warpsmith_cuda_launch.h"
 #include "warpsmith_cuda_mma.h"
 
 namespace ws {
@@ -16,13 +17,9 @@ inline Teams teams_of(void (*)(P...), int, int, int64_t most, int64_t pieces) {
 }
 template <class... P>
 inline int64_t clusters_of(void (*)(P...), int, int, int, int64_t rows) { return rows < 3 ? rows : 3; }
-template <class T>
-struct Itself {
-  using type = T;
-};
 template <class... P>
 inline void launch_together(
-    void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t, typename Itself<P>::type... arguments) {
+    void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t, typename ParameterOf<P>::type... arguments) {
   host::launch_together(blocks, threads, shared, [&] { kernel(arguments...); });
 }
 template <int BYTES, bool AGAIN = false>

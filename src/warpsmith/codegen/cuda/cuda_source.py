@@ -6,6 +6,7 @@ defines `unit`, which launches the kernels in order on its stream.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from ...targets.tensor_maps import TensorMap
 from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
+
+
+_KERNEL = re.compile(r"^__global__\b", re.MULTILINE)
+WAITS = "\n  ws::wait_for_earlier_launches();\n  ws::let_next_launch_begin();"
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
     parts = [
         render(matter).rstrip("\n"), f"// {why}", defaults_of(matter.tunables),
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
-        '#include "task.h"', '#include "warpsmith_cuda_states.h"', "", helpers, body.top.text(), body.w.text(),
+        '#include "task.h"', '#include "warpsmith_cuda_launch.h"', '#include "warpsmith_cuda_states.h"', "", helpers, wait_in_each_kernel(body.top.text()),
+        wait_in_each_kernel(body.w.text()),
         f"static void unit({listed}{'const CUtensorMap* maps, ' * bool(body.maps)}void* workspace, void* stream) {{",
         "" if body.workspace else "  (void)workspace;", indent_lines(unit.text()) + "}",
     ]  # fmt: skip
@@ -92,5 +98,25 @@ def _launch(w: Writer, launch: Launch, operands: Sequence[str]) -> None:
         )
         return
     w.line(
-        f"if ({launch.blocks} > 0) {name}<<<(unsigned)({launch.blocks}), {launch.threads}, {shared}, on>>>({arguments});"
+        f"if ({launch.blocks} > 0) ws::launch_dependent({name}, (unsigned)({launch.blocks}), {launch.threads}, {shared}, on, {arguments});"
     )
+
+
+def wait_in_each_kernel(text: str) -> str:
+    """Let every kernel of a unit begin by waiting for earlier launches: without it a dependent launch is a race."""
+    parts, end = [], 0
+    for kernel in _KERNEL.finditer(text):
+        body = _find_body(text, kernel.end())
+        parts += [text[end:body], WAITS]
+        end = body
+    return "".join([*parts, text[end:]])
+
+
+def _find_body(text: str, start: int) -> int:
+    """Return where a function's body begins, behind its brace: the first outside of parentheses."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if text[position] == "{" and depth == 0:
+            return position + 1
+    raise ValueError("a kernel without a body")
