@@ -70,7 +70,7 @@ def build(folder: Path, names: Sequence[str], arch: str, device: str) -> None:
         units = [u for u in candidate.units if u.compiled]
         both = [*units, *map(with_plain_launches, units)]
         with ThreadPoolExecutor(2) as pool:
-            builds = list(pool.map(lambda unit: target.build(unit, task.graph, "main"), both))
+            builds = list(pool.map(lambda unit, graph=task.graph: target.build(unit, graph, "main"), both))
         for unit, done in zip(both, builds, strict=True):
             if not done.ok:
                 raise SystemExit(f"{name}: {unit.technique}: {[d.message for d in done.diagnostics][:3]}")
@@ -84,7 +84,9 @@ def build(folder: Path, names: Sequence[str], arch: str, device: str) -> None:
 def measure(file: Path, pairs: int) -> dict[str, Any]:
     name, graph, regions, dependent, plain = pickle.loads(file.read_bytes())
     inputs = draw(graph)
-    paths = [_written(file, kind, libraries) for kind, libraries in (("dependent", dependent), ("plain", plain))]
+    paths = [
+        _written(file, kind, libraries) for kind, libraries in (("dependent", dependent), ("plain", plain))
+    ]
     runs = [deploy(graph, list(zip(regions, libraries, strict=True)), "cuda") for libraries in paths]
     truth = [leaf.clone() for leaf in runs[1](inputs) if isinstance(leaf, torch.Tensor)]
     different = 0

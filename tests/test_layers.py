@@ -75,7 +75,7 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "kernels": (
         ("family", "costs"),
         ("schedule", "anchored", "cuda_unit"),
-        ("cpp_anchored", "cuda_anchored", "cuda_tunables"),
+        ("cpp_anchored", "cuda_anchored", "cuda_tunables", "elementwise_schedule"),
         (
             "reduce",
             "pointwise",

@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.hardware import H200
 from warpsmith.kernels.attention.schedules.attention_schedule import MaterializedScoresSchedule
-from warpsmith.kernels.pointwise.schedules.pointwise_schedule import PointwiseSchedule
+from warpsmith.kernels.elementwise_schedule import ElementwiseSchedule
 from warpsmith.kernels.pool.schedules.pool_schedule import (
     MOST_PLANES,
     PoolRegisterTiledSchedule,
@@ -23,7 +23,7 @@ from warpsmith.kernels.scan.schedules.scan_schedule import (
 from warpsmith.kernels.schedule import Schedule
 
 SCHEDULES = (
-    MaterializedScoresSchedule(blocks=7), PointwiseSchedule(4), PoolRegisterTiledSchedule(4, 2, 2, 8, nt=1),
+    MaterializedScoresSchedule(blocks=7), ElementwiseSchedule(4), PoolRegisterTiledSchedule(4, 2, 2, 8, nt=1),
     PoolSeparable3dSchedule(16), PoolThreadGroupSchedule(8), PoolThreadGroupSchedule(1, 8), ScanColumnsSchedule(4),
     ScanRowsSchedule(64, split=3),
 )  # fmt: skip

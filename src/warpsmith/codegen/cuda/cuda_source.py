@@ -17,7 +17,6 @@ from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
 
-
 _KERNEL = re.compile(r"^__global__\b", re.MULTILINE)
 WAITS = "\n  ws::wait_for_earlier_launches();\n  ws::let_next_launch_begin();"
 

@@ -92,7 +92,7 @@ class Cases:
 
     def _branch(self, choice: Choice, ranges: Ranges, made: Made) -> None:
         at = f"at{self._number()}"
-        self.w.line(f"const int64_t {at} = {self._point(choice.index, None)};")
+        self.w.line(f"const int64_t {at} = {self.loops.point(choice.index)};")
         for i in range(len(choice.cases)):
             test = f"if ({at} < {choice.bounds[i].text})" if i < len(choice.bounds) else ""
             with self.w.block(f"{'else ' if i else ''}{test}".strip()):
@@ -103,7 +103,7 @@ class Cases:
         variable, coefficient = next((v, c) for v, c in choice.index.terms if self.loops.where[v] == group)
         if sum(self.loops.where[v] == group for v, _ in choice.index.terms) > 1 or not coefficient.literal:
             raise Unsupported("a choice by two loops at once")
-        point, scale = self._point(choice.index, group), self.loops.inner(variable).text
+        point, scale = self.loops.point(choice.index, group), self.loops.inner(variable).text
         order = list(range(len(choice.cases)))
         up = coefficient.number > 0
         bounds = list(choice.bounds) if up else list(reversed(choice.bounds))
@@ -119,22 +119,6 @@ class Cases:
         for i, case in enumerate(order if up else reversed(order)):
             with self.w.block(f"if ({edges[i]} < {edges[i + 1]})"):
                 self.write({**ranges, group: (edges[i], edges[i + 1])}, {**made, choice.key: case})
-
-    def _point(self, index: Index, without: int | None) -> str:
-        """The index as an expression of the outer loops; `without` one group."""
-        terms = []
-        for variable, coefficient in index.terms:
-            group = self.loops.where[variable]
-            if group == without:
-                continue
-            if len(self.loops.groups[group]) == 1:
-                own = f"g{group}"
-            else:
-                own = f"g{group} / nonzero({self.loops.inner(variable).text})"
-            terms.append(own if coefficient.text == "1" else f"({coefficient.text}) * ({own})")
-        if not index.const.zero or not terms:
-            terms.append(f"({index.const.text})")
-        return " + ".join(terms)
 
     def _number(self) -> int:
         self._cuts += 1

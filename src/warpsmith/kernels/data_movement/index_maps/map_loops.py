@@ -13,6 +13,8 @@ from ....records import TensorSpec
 from .index_symbols import Index, Sym, name_constant, product, sym
 from .pull import Choice, Load, Mapping
 
+NEAR = 4  # lanes further apart than this many elements do not share cache lines
+
 
 @dataclass(frozen=True)
 class Access:
@@ -67,6 +69,32 @@ class Loops:
             if i not in apart and self.moves(access, i)
         ]
         return "".join(f" + {t}" for t in terms)
+
+    def point(self, index: Index, without: int | None = None) -> str:
+        """Return an index as an expression of g0, g1 …; `without` one group."""
+        terms = []
+        for variable, coefficient in index.terms:
+            group = self.where[variable]
+            if group == without:
+                continue
+            inner = self.inner(variable).text
+            own = f"g{group}" if len(self.groups[group]) == 1 else f"g{group} / nonzero({inner})"
+            terms.append(own if coefficient.text == "1" else f"({coefficient.text}) * ({own})")
+        if not index.const.zero or not terms:
+            terms.append(f"({index.const.text})")
+        return " + ".join(terms)
+
+    def dense_elsewhere(self) -> dict[str, int]:
+        """Return the float inputs whose neighbours along the last loop lie far apart, each with a loop along which it is dense."""
+        candidates: dict[str, int] = {}
+        for name, access in self.loads.items():
+            far = abs(self.step(access, self.last)) > NEAR and self.extent(self.last) >= NEAR
+            if self.mapping.steps[name].kind != "f" or access.lookups or not far:
+                continue
+            dense = [i for i in range(self.last) if self.step(access, i) == 1 and self.extent(i) >= NEAR]
+            if dense:
+                candidates[name] = dense[0]
+        return candidates
 
     def declare(self, w: Writer) -> None:
         """Extents, groups, steps; assertions that what was merged or assumed holds at this variant."""

@@ -16,11 +16,10 @@ from ....codegen.expressions import VECTOR_TYPE, WRITE, Express
 from ....codegen.program import Expr, Program, Unsupported
 from ....codegen.writer import INLINE, Writer
 from .cases import Cases, Leaf, Ranges
-from .map_loops import Access, Loops
+from .map_loops import NEAR, Access, Loops
 from .pull import Mapping
 
 READ = {"f": "fetch", "m": "read_bool", "l": "read_int"}
-NEAR = 4  # lanes further apart than this many elements do not share cache lines
 
 
 class Runs:
@@ -146,7 +145,7 @@ class Tiles(Runs):
 
     def __init__(self, mapping: Mapping) -> None:
         super().__init__(mapping)
-        candidates = {n: k for n in self.loops.loads if (k := self._dense_along(n)) is not None}
+        candidates = self.loops.dense_elsewhere()
         if not candidates:
             raise Unsupported("nothing to transpose")
         runs = list(candidates.values())
@@ -165,20 +164,6 @@ class Tiles(Runs):
             ranges = {k: self._piece("task / nonzero(tiles) % nonzero(strips)", "STRIP", k)}
             ranges[last] = self._piece("task % nonzero(tiles)", "TILE", last)
             Cases(w, self.loops, self._leaf).write(ranges)
-
-    def _dense_along(self, name: str) -> int | None:
-        """The loop that a float input is dense along, where lanes are far apart."""
-        access = self.loops.loads[name]
-        if self.mapping.steps[name].kind != "f" or access.lookups:
-            return None
-        if abs(self.loops.step(access, self.loops.last)) <= NEAR or self.loops.extent(self.loops.last) < NEAR:
-            return None
-        dense = (
-            i
-            for i in range(self.loops.last)
-            if self.loops.step(access, i) == 1 and self.loops.extent(i) >= NEAR
-        )
-        return next(dense, None)
 
     def _leaf(self, leaf: Leaf) -> None:
         w, k = self.w, self.across

@@ -9,9 +9,9 @@ from ....progress import counted
 from ....records import Graph, Region, Unit
 from ...cuda_tunables import bottleneck_of, list_memory_tunables
 from ...cuda_unit import cuda_unit
+from ...elementwise_schedule import ElementwiseSchedule
 from ...family import Technique
 from ..pointwise_pattern import PointwisePattern
-from ..schedules.pointwise_schedule import PointwiseSchedule
 from .pointwise_kernel import pointwise_body
 
 WARP = 32  # threads whose accesses are one
@@ -25,7 +25,7 @@ class CudaPointwise(PointwisePattern):
         if program is None or program.mode != "pointwise":
             return []
         across = runs_along_rows(program)
-        schedule = PointwiseSchedule(tile_rows=WARP) if across else PointwiseSchedule()
+        schedule = ElementwiseSchedule(tile_rows=WARP) if across else ElementwiseSchedule()
         tunables = (
             *schedule.tunables(unroll=(2, 4), block=(256, 512), tile_rows=(16, 1) if across else ()),
             *list_memory_tunables(graph, region, program, facts.hardware),
