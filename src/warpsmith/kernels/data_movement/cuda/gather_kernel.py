@@ -60,7 +60,7 @@ class GatherKernel:
             tile = f"g{self.across}_size % TILE_ROWS == 0 ? TILE_ROWS : 1"
             top.line(f"constexpr int64_t TILE = {tile};  // of the rows that neighbouring threads take first")
         for access in (self.loops.out, *self.loops.loads.values()):
-            top.line(f"constexpr bool {access.name}_whole = {self._aligned(access)};")
+            top.line(f"constexpr bool {access.name}_whole = {self._test_alignment(access)};")
 
     def _width(self) -> str:
         """Elements of a pack, as C++: a power of two that divides the rows, and the bounds of what is chosen along them."""
@@ -78,7 +78,7 @@ class GatherKernel:
                 width = f"ws::widest({(bound - index.const).text}, {width})"
         return width
 
-    def _aligned(self, access: Access) -> str:
+    def _test_alignment(self, access: Access) -> str:
         """Tell, as C++, whether every pack of an operand begins at a multiple of a pack."""
         steps = [f"{access.name}_g{i}" for i in range(self.lane) if self.loops.moves(access, i)]
         steps += [f"({scale.text})" for _, scale in access.lookups]
@@ -133,7 +133,7 @@ class GatherKernel:
 
     def _write(self) -> None:
         w, mapping = self.w, self.mapping
-        steps = self._needed(mapping.root)
+        steps = self._list_needed(mapping.root)
         express = _Elements(steps, w)
         w.line("ws::Pack<out0_t, V> made;")
         w.line("#pragma unroll")
@@ -156,7 +156,7 @@ class GatherKernel:
         ]
         return f"{''.join(tests)}{cases[-1]}"
 
-    def _needed(self, root: str) -> list[Expr]:
+    def _list_needed(self, root: str) -> list[Expr]:
         """Steps that the root takes, each after what it is made of."""
         ordered: dict[str, Expr] = {}
 
