@@ -74,3 +74,29 @@ def test_zeros_lie_in_memory_as_the_uninitialised_would(
     made = UNINITIALISED["empty_permuted"](list(size), list(layout))
     assert made.eq(0).all()
     assert made.stride() == torch.empty_permuted(size, layout).stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.Conv1d(4, 6, 3),
+        torch.nn.Conv2d(4, 6, 3, groups=2),
+        torch.nn.ConvTranspose2d(4, 6, 3, stride=2),
+    ],
+)
+def test_the_bias_of_a_convolution_in_half_precision_is_an_addition(
+    tmp_path: Path, dtype: torch.dtype, layer: torch.nn.Module
+) -> None:
+    rank = layer.weight.dim() - 2  # type: ignore[operator, union-attr]
+    inputs = (torch.randn(2, 4, *[9] * rank).to(dtype),)
+    graph = export_module(layer.to(dtype).eval(), inputs, {}, tmp_path).task.main.graph
+    ops = [n.op for n in graph.nodes]
+    assert ops[0] == "aten.convolution.default" and "aten.add.Tensor" in ops
+    assert graph.nodes[0].args[2] is None
+
+
+def test_the_bias_of_a_convolution_in_float32_stays_its_operand(tmp_path: Path) -> None:
+    layer = torch.nn.Conv2d(4, 6, 3).eval()
+    graph = export_module(layer, (torch.randn(2, 4, 9, 9),), {}, tmp_path).task.main.graph
+    assert [n.op for n in graph.nodes] == ["aten.convolution.default"]

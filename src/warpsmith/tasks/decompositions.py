@@ -3,9 +3,9 @@
 Out: the table for `ExportedProgram.run_decompositions`. Library calls (products, attention, recurrent
 layers) stay whole, so that what a candidate leaves to ATen runs as fast as the user's module does; so do
 operators that are one kernel in eager mode and one formula for a code generator. Losses and other
-composites that eager runs as several kernels fall apart into primitives, which can be fused. So does fake
-quantisation, for which torch has no decomposition; ours keeps every bit of ATen's CPU kernels. And so do operators that a library registers itself: the processes
-that hold a graph do not import the library.
+composites that eager runs as several kernels fall apart into primitives, which can be fused. So do convolutions in half
+precision with a bias, and fake quantisation, for which torch has no decomposition: ours keeps every bit of ATen's CPU
+kernels. And so do operators that a library registers itself: the processes that hold a graph do not import the library.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def decomposition_table() -> Any:
         table[_overload(name)] = decomposition
     for name, decomposition in UNINITIALISED.items():
         table[_overload(name)] = decomposition
+    table[_overload("convolution")] = _convolution
     for (library, name), decomposition in LIBRARIES.items():
         op = getattr(getattr(torch.ops, library), name, None)  # the library registers it when it is imported
         if op is not None:
@@ -81,6 +82,18 @@ def _overload(name: str) -> Any:
     """The op of "silu" or "lstm.input"; None where this torch has none."""
     packet, _, overload = name.partition(".")
     return getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+
+
+def _convolution(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *geometry: Any) -> Any:
+    """A convolution in half precision and the addition of its bias, where a kernel that follows may take it in: with cuDNN, ATen
+    makes a pass of its own for it (`native/ConvUtils.h`, `native/cudnn/ConvShared.cpp`).
+    """
+    if bias is None or x.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    sums = torch.ops.aten.convolution.default(x, weight, None, *geometry)
+    for _ in range(x.dim() - 2):
+        bias = bias.unsqueeze(-1)
+    return sums + bias
 
 
 def _per_tensor(x: torch.Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:

@@ -191,6 +191,7 @@ def _rename_operands(program: Program, names: dict[str, str], own: Operand, grap
     region, the bytes are the operand."""
 
     def rename(operand: Operand) -> Operand:
+        operand = _drop_added_dims(operand)
         if not operand.plain:
             raise Unsupported("a view that splits dimensions in a chain")
         if operand.value == own.value:
@@ -203,6 +204,21 @@ def _rename_operands(program: Program, names: dict[str, str], own: Operand, grap
     steps = tuple(s if s.operand is None else replace(s, operand=rename(s.operand)) for s in program.steps)
     inputs = tuple(rename(o) for o in program.inputs)
     return Program(inputs, tuple((rename(o), n) for o, n in program.outputs), steps, program.groups)
+
+
+def _drop_added_dims(operand: Operand) -> Operand:
+    """The operand without the dimensions of one element that `unsqueeze` put behind others of its own."""
+    firsts = [i for i, d in enumerate(operand.dims) if d not in operand.dims[:i]]
+    added = [i for i in range(len(operand.dims)) if i not in firsts]
+    if any(operand.axes[i] is not None or operand.shape[i] != 1 for i in added):
+        return operand
+    if not added:
+        return operand
+    axes, shape, stride, dims = (
+        tuple(entries[i] for i in firsts)
+        for entries in (operand.axes, operand.shape, operand.stride, operand.dims)
+    )
+    return replace(operand, axes=axes, shape=shape, stride=stride, dims=dims)
 
 
 def _name_operand(names: dict[str, str], value: str) -> str:
