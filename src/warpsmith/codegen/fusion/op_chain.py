@@ -214,11 +214,13 @@ def _drop_added_dims(operand: Operand) -> Operand:
         return operand
     if not added:
         return operand
-    axes, shape, stride, dims = (
-        tuple(entries[i] for i in firsts)
-        for entries in (operand.axes, operand.shape, operand.stride, operand.dims)
+    return replace(
+        operand,
+        axes=tuple(operand.axes[i] for i in firsts),
+        shape=tuple(operand.shape[i] for i in firsts),
+        stride=tuple(operand.stride[i] for i in firsts),
+        dims=tuple(operand.dims[i] for i in firsts),
     )
-    return replace(operand, axes=axes, shape=shape, stride=stride, dims=dims)
 
 
 def _name_operand(names: dict[str, str], value: str) -> str:
