@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from warpsmith.agents.expert.brain import (
     write_units,
 )
 from warpsmith.agents.expert.review import review
+from warpsmith.codegen.cuda.cuda_source import WAITS
 from warpsmith.records import Graph, Unit
 from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
@@ -169,6 +171,17 @@ def units_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor
 def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
     graph, args, units = units_of(emulated, QUICK[name])
     emulated.check(units[0], graph, args)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_kernel_waits_for_earlier_launches(emulated: CudaBench, name: str) -> None:
+    """All but cooperative launches are dependent ones: without the wait they are a race."""
+    _, _, units = units_of(emulated, EVERY[name])
+    for unit in units:
+        kernels = unit.source.count("__global__")
+        assert kernels > 0
+        assert len(re.findall(r"__global__[^{]*\{" + re.escape(WAITS), unit.source)) == kernels
+        assert "<<<" not in unit.source
 
 
 @pytest.mark.slow

@@ -92,7 +92,8 @@ def test_the_bias_of_a_convolution_in_half_precision_is_an_addition(
     inputs = (torch.randn(2, 4, *[9] * rank).to(dtype),)
     graph = export_module(layer.to(dtype).eval(), inputs, {}, tmp_path).task.main.graph
     ops = [n.op for n in graph.nodes]
-    assert ops[0] == "aten.convolution.default" and "aten.add.Tensor" in ops
+    assert ops[0] == "aten.convolution.default"
+    assert "aten.add.Tensor" in ops
     assert graph.nodes[0].args[2] is None
 
 

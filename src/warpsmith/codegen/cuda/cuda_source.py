@@ -17,7 +17,7 @@ from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
 
-_KERNEL = re.compile(r"^__global__\b", re.MULTILINE)
+_KERNEL = re.compile(r"\b__global__\b")
 WAITS = "\n  ws::wait_for_earlier_launches();\n  ws::let_next_launch_begin();"
 
 
