@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
@@ -137,7 +137,7 @@ def test_two_outputs_and_indices_that_are_computed_are_declined(emulated: CudaBe
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", BUILT)
-def test_nvcc_builds_it(emulated: CudaBench, builds: Any, name: str, arch: str) -> None:
+def test_nvcc_builds_it(emulated: CudaBench, toolkit: None, builds: Path, name: str, arch: str) -> None:
     function, main, _ = CASES[name]
     graph = emulated.graph(function, *main)
     target = DeviceTarget(builds / "device", arch=arch)

@@ -6,7 +6,7 @@
 
 constexpr int ROW_TILES = ALL_ROWS > 8 ? 2 : 1, ROWS = 8 * ROW_TILES;  // of queries in a block
 constexpr int64_t ROW_BLOCKS = ws::ceil_div(ALL_ROWS, (int64_t)ROWS);
-constexpr int V_QUERY = vector_of($query_stride, DEPTH, PER_16), V_KEY = vector_of($key_stride, DEPTH, PER_16), V_VALUE = vector_of($value_stride, WIDTH_OUT, PER_16);
+constexpr int V_QUERY = vector_of($query_stride, DEPTH, PER_16), V_KEY = KeyRows::align(vector_of($key_stride, DEPTH, PER_16)), V_VALUE = ValueRows::align(vector_of($value_stride, WIDTH_OUT, PER_16));
 constexpr int SPANS_KEY = (int)ws::ceil_div(DEPTH, 32), SPANS_VALUE = (int)ws::ceil_div(WIDTH_OUT, 64);  // 16 bytes a lane: 4 lanes a key, 8 lanes a value
 constexpr int WARPS = BLOCK / ws::WARP, TILES = BATCH / 16;            // of 16 keys in a step
 constexpr int64_t SHARE = ws::ceil_div(ws::ceil_div(END, (int64_t)SPLIT), (int64_t)32) * 32;  // keys of a split
@@ -33,27 +33,27 @@ __device__ __forceinline__ Chunk load_chunk(const kv_t* row, int64_t n, int64_t 
 }
 
 // `seen`: a bit a key of the step, not 0. A hidden key is not read: its lane reads the first that is seen instead.
-__device__ __forceinline__ void load_keys(Keys& keys, const kv_t* from, unsigned seen, int g, int t) {
+__device__ __forceinline__ void load_keys(Keys& keys, const KeyRows& rows, int64_t from, unsigned seen, int g, int t) {
   const int first = __ffs(seen) - 1;
 #pragma unroll
   for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
     for (int n = 0; n < 2; n++) {
       const int key = tile * 16 + n * 8 + g;
-      const kv_t* const row = from + (seen >> key & 1 ? key : first) * $key_stride[DIMS];
+      const kv_t* const row = rows[from + (seen >> key & 1 ? key : first)];
 #pragma unroll
       for (int c = 0; c < SPANS_KEY; c++) keys.at[tile][n][c] = load_chunk<V_KEY>(row, c * 32 + t * 8, DEPTH, $key_stride[DIMS + 1]);
     }
 }
 __device__ __forceinline__ int value_key(int tile, int j, int t) { return tile * 16 + j / 2 * 8 + 2 * t + j % 2; }
-__device__ __forceinline__ void load_values(Values& values, const kv_t* from, unsigned seen, int g, int t) {
+__device__ __forceinline__ void load_values(Values& values, const ValueRows& rows, int64_t from, unsigned seen, int g, int t) {
   const int first = __ffs(seen) - 1;
 #pragma unroll
   for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int key = value_key(tile, j, t);
-      const kv_t* const row = from + (seen >> key & 1 ? key : first) * $value_stride[DIMS];
+      const kv_t* const row = rows[from + (seen >> key & 1 ? key : first)];
 #pragma unroll
       for (int c = 0; c < SPANS_VALUE; c++) values.at[tile][j][c] = load_chunk<V_VALUE>(row, c * 64 + g * 8, WIDTH_OUT, $value_stride[DIMS + 1]);
     }
@@ -255,8 +255,8 @@ __global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
   constexpr unsigned ALL_SEEN = 0xffffffffu >> (32 - BATCH);
   const int warp = threadIdx.x / ws::WARP, g = threadIdx.x % ws::WARP / 4, t = threadIdx.x % 4;
   const int64_t split = blockIdx.x % SPLIT, head = blockIdx.x / SPLIT % HEADS_KV, first_row = blockIdx.x / SPLIT / HEADS_KV * ROWS;
-  const kv_t* const keys = o.$key + begin($key_stride, head);
-  const kv_t* const values = o.$value + begin($value_stride, head);
+  const KeyRows keys(o, head);
+  const ValueRows values(o, head);
   const $query_type* const queries = o.$query + begin(QUERY_STRIDE, head);
   const int64_t mask = begin(MASK_STRIDE, head);
   Chunk query[2][SPANS_KEY];  // of rows g and g + 8
@@ -278,8 +278,6 @@ __global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
   const int64_t end = (split + 1) * SHARE < END ? (split + 1) * SHARE : END;
   for (int64_t from = split * SHARE; from < end; from += WINDOW) {
     find_seen(words, o, mask, first_row, from, end);
-    const kv_t* const window_keys = keys + from * $key_stride[DIMS];
-    const kv_t* const window_values = values + from * $value_stride[DIMS];
     // This warp's next step that has a key to read; STEPS: none.
     const auto find_step = [&](int step) {
       while (step < STEPS && seen_of(words, step) == 0) step += WARPS;
@@ -290,8 +288,8 @@ __global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
     unsigned seen = seen_of(words, step);
     Keys k;
     Values v;
-    load_keys(k, window_keys + (int64_t)step * BATCH * $key_stride[DIMS], seen, g, t);
-    load_values(v, window_values + (int64_t)step * BATCH * $value_stride[DIMS], seen, g, t);
+    load_keys(k, keys, from + step * BATCH, seen, g, t);
+    load_values(v, values, from + step * BATCH, seen, g, t);
     while (true) {
       const int next = find_step(step + WARPS);
       const bool more = next < STEPS;
@@ -305,12 +303,12 @@ __global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
         }
       }
       multiply_keys(scores, query, k);
-      if (more) load_keys(k, window_keys + (int64_t)next * BATCH * $key_stride[DIMS], seen_next, g, t);
+      if (more) load_keys(k, keys, from + next * BATCH, seen_next, g, t);
       weigh(scores, state, bias, seen, t);
       if (seen != ALL_SEEN) clear_hidden(v, seen, t);
       multiply_values(state, scores, v);
       if (!more) break;
-      load_values(v, window_values + (int64_t)next * BATCH * $value_stride[DIMS], seen_next, g, t);
+      load_values(v, values, from + next * BATCH, seen_next, g, t);
       step = next, seen = seen_next;
     }
   }

@@ -8,16 +8,19 @@ mask (bool, or added) of any shape that broadcasts, or a diagonal. Out: `attend`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 
 from ....codegen.cuda.cuda_chain import write_chain, write_operands
 from ....codegen.cuda.cuda_source import CudaBody, Launch
 from ....codegen.fusion.op_chain import epilogue
-from ....codegen.program import operand_names
+from ....codegen.program import Unsupported, operand_names
 from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....records import Graph, Region
 from ..attention_rewrites import Attention
+from ..paged_rows import find_paged_rows
 
 MOST_ROWS = 16  # queries of a head of keys: above, tensor cores
 MOST_WIDTH = 256  # features of a key or value
@@ -59,9 +62,8 @@ def fits_split_kv_mma(graph: Graph, attention: Attention) -> bool:
 def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool) -> CudaBody:
     """Write the unit's kernels for a region of the attention's node alone. `mma`: on tensor cores."""
     names = operand_names(region)
-    query, key, value, out = (
-        names[v] for v in (attention.query, attention.key, attention.value, attention.final.output.name)
-    )
+    query, out = names[attention.query], names[attention.final.output.name]
+    key, value = (_describe_rows(graph, names, v, query) for v in (attention.key, attention.value))
     mask = names.get(attention.mask, "")
     dims = len(graph.specs[attention.key].shape) - 2
     top, w = Writer(), Writer()
@@ -73,12 +75,12 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     write_chain(w, epilogue(graph, region, attention.final.output.name, ()), "epilogue", -1)
     common = render(
         "attention/cuda/attention_split_kv_common.cuh",
-        key_type=f"{key}_t",
-        key_shape=f"{key}_shape",
+        key_type=f"{key.operand}_t",
+        key_shape=key.shape("KEY"),
         out_shape=f"{out}_shape",
         dims=dims,
-        heads=" * ".join(f"{key}_shape[{d}]" for d in range(dims)) or "1",
-        group=f"{query}_shape[{dims - 1}] / {key}_shape[{dims - 1}]" if attention.grouped else "1",
+        heads=" * ".join(f"{key.shape('KEY')}[{d}]" for d in range(dims)) or "1",
+        group=f"{query}_shape[{dims - 1}] / {key.shape('KEY')}[{dims - 1}]" if attention.grouped else "1",
         strides=_write_strides(graph, attention, query, mask, dims),
         causal="false" if attention.limit is None else "true",
         limit=attention.limit or 0,
@@ -86,12 +88,10 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     )
     values: dict[str, object] = {
         "query": query,
-        "key": key,
-        "value": value,
         "query_type": f"{query}_t",
         "query_stride": f"{query}_stride",
-        "key_stride": f"{key}_stride",
-        "value_stride": f"{value}_stride",
+        "key_stride": key.stride("KEY"),
+        "value_stride": value.stride("VALUE"),
         "scale": attention.scale,
     }
     if mma:
@@ -100,8 +100,13 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
             "kind": KINDS[graph.specs[attention.key].dtype],
             "mask_is_bool": "true" if spec is None or spec.dtype == "bool" else "false",
         }
+    else:
+        values |= {"key": key.operand, "value": value.operand}
     file = "attention/cuda/attention_split_kv_mma.cuh" if mma else "attention/cuda/attention_split_kv.cuh"
-    for line in (common + render(file, **values)).splitlines():
+    rows = (key.write("Key"), value.write("Value")) if mma else ()
+    for line in "".join(
+        (key.constants("KEY"), value.constants("VALUE"), common, *rows, render(file, **values))
+    ).splitlines():
         w.line(line)
     launches = (
         Launch("attend", "HEADS_KV * SPLIT * ROW_BLOCKS", "BLOCK", extra="(float*)workspace", struct=True),
@@ -110,10 +115,77 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
             extra="(const float*)workspace", struct=True,
         ),
     )  # fmt: skip
-    rows = " * ".join(f"{out}_shape[{d}]" for d in range(dims + 1))
+    queries = " * ".join(f"{out}_shape[{d}]" for d in range(dims + 1))
     return CudaBody(
-        top, w, launches, f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * {rows} * ({out}_shape[{dims + 1}] + 2) : 16"
+        top, w, launches, f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * {queries} * ({out}_shape[{dims + 1}] + 2) : 16"
     )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Keys or values as the kernel finds them: an operand, or pages of one. `sizes`, `steps`: of the copy that is not made, as C++."""
+
+    operand: str
+    table: str = ""
+    sizes: str = ""
+    steps: str = ""
+    page: str = ""  # elements
+    wraps: bool = False
+
+    def shape(self, what: str) -> str:
+        return f"{what}_SHAPE" if self.table else f"{self.operand}_shape"
+
+    def stride(self, what: str) -> str:
+        return f"{what}_STRIDE" if self.table else f"{self.operand}_stride"
+
+    def constants(self, what: str) -> str:
+        if not self.table:
+            return ""
+        return (
+            f"static constexpr __constant__ int64_t {what}_SHAPE[] = {{{self.sizes}}};\n"
+            f"static constexpr __constant__ int64_t {what}_STRIDE[] = {{{self.steps}}};\n"
+        )
+
+    def write(self, what: str) -> str:
+        """The type KeyRows or ValueRows."""
+        file = (
+            "attention/cuda/attention_paged_rows.cuh" if self.table else "attention/cuda/attention_rows.cuh"
+        )
+        values: dict[str, object] = {
+            "type_name": f"{what}Rows",
+            "operand": self.operand,
+            "stride": self.stride(what.upper()),
+        }
+        if self.table:
+            values |= {
+                "table": self.table, "table_type": f"{self.table}_t", "pool_type": f"{self.operand}_t", "page": self.page,
+                "pool_shape": f"{self.operand}_shape", "pool_stride": f"{self.operand}_stride", "wraps": "true" if self.wraps else "false",
+            }  # fmt: skip
+        return render(file, **values)
+
+
+def _describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str) -> _Rows:
+    if value in names:
+        return _Rows(names[value])
+    paged = find_paged_rows(graph, value)
+    if paged is None:
+        raise Unsupported("keys that no operand holds")
+    pool, table = names[paged.pool], names[paged.table]
+    entries = " * ".join(f"{table}_shape[{d}]" for d in range(len(graph.specs[paged.table].shape)))
+    keys = f"{entries} / {query}_shape[0] * {pool}_shape[{paged.rows}]"
+    page = f"{pool}_stride[{paged.rows}] * {pool}_shape[{paged.rows}]"
+    sizes = (f"{query}_shape[0]", f"{pool}_shape[{paged.heads}]", keys, f"{pool}_shape[{paged.features}]")
+    steps = (
+        f"{entries} / {query}_shape[0] * {page}",
+        *(f"{pool}_stride[{d}]" for d in (paged.heads, paged.rows, paged.features)),
+    )
+    return _Rows(pool, table, ", ".join(sizes), ", ".join(steps), page, paged.wraps)
+
+
+def find_page_nodes(graph: Graph, attention: Attention) -> tuple[str, ...]:
+    """The nodes that collect the pages of keys and values, in the order of the graph; none where either lies otherwise."""
+    paged = [find_paged_rows(graph, v) for v in (attention.key, attention.value)]
+    return tuple(n for rows in paged if rows is not None for n in rows.nodes) if None not in paged else ()
 
 
 def _write_strides(graph: Graph, attention: Attention, query: str, mask: str, dims: int) -> str:
