@@ -32,7 +32,14 @@ from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
 from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
 from .flash_mma import cut_flash_mma, find_flash_attention, flash_attention_at, write_flash_mma
 from .materialized_scores import Heads, attention_body
-from .split_kv import count_rows, find_page_nodes, fits_split_kv, fits_split_kv_mma, write_split_kv
+from .split_kv import (
+    count_rows,
+    find_mask_nodes,
+    find_page_nodes,
+    fits_split_kv,
+    fits_split_kv_mma,
+    write_split_kv,
+)
 
 SPLIT_KV = "split-kv"
 SPLIT_KV_MMA = "split-kv-mma"
@@ -58,20 +65,25 @@ class CudaAttention(CudaAnchored):
         return None if attention is None else cut_flash_mma(graph, attention, set(taken), fuse)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """Few queries over a cache in pages: what collects the pages is the kernel's own."""
-        core, decoding = super().core(graph, node, within), None
-        if base_name(node) == LIBRARY:
-            decoding = _read_few_queries(graph, node)
-        if decoding is None or not fits_split_kv_mma(graph, decoding):
+        """Few queries: what collects the pages of a cache, or makes a mask of lengths, is the kernel's own."""
+        core = super().core(graph, node, within)
+        decoding = _read_few_queries(graph, node) if base_name(node) == LIBRARY else None
+        if decoding is None:
             return core
-        pages = find_page_nodes(graph, decoding)
-        if not pages or not set(pages) <= set(within):
-            return core
-        return Core((*pages, node.name), core.value, core.reads)
+        pages = find_page_nodes(graph, decoding) if fits_split_kv_mma(graph, decoding) else ()
+        own = [
+            n
+            for nodes in (pages, find_mask_nodes(graph, decoding))
+            if set(nodes) <= set(within)
+            for n in nodes
+        ]
+        return Core((*own, node.name), core.value, core.reads)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         decoding = self._find_attention(graph, region, _read_few_queries)
-        if decoding is not None and len(region.nodes) > 1:  # pages, which the other kernel does not read
+        if (
+            decoding is not None and decoding.key not in region.inputs
+        ):  # pages, which the other kernel does not read
             return (
                 [_offer_split_kv_mma(graph, region, decoding, facts.hardware)] if _has_mma(facts.arch) else []
             )

@@ -21,6 +21,7 @@ from ....codegen.writer import Writer
 from ....records import Graph, Region
 from ..attention_rewrites import Attention
 from ..paged_rows import find_paged_rows
+from ..prefix_mask import find_prefix_mask
 
 MOST_ROWS = 16  # queries of a head of keys: above, tensor cores
 MOST_WIDTH = 256  # features of a key or value
@@ -64,7 +65,7 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     names = operand_names(region)
     query, out = names[attention.query], names[attention.final.output.name]
     key, value = (_describe_rows(graph, names, v, query) for v in (attention.key, attention.value))
-    mask = names.get(attention.mask, "")
+    mask = _describe_mask(graph, names, attention)
     dims = len(graph.specs[attention.key].shape) - 2
     top, w = Writer(), Writer()
     top.line(f'#include "{"warpsmith_cuda_mma.h" if mma else "warpsmith_cuda.h"}"')
@@ -81,10 +82,10 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
         dims=dims,
         heads=" * ".join(f"{key.shape('KEY')}[{d}]" for d in range(dims)) or "1",
         group=f"{query}_shape[{dims - 1}] / {key.shape('KEY')}[{dims - 1}]" if attention.grouped else "1",
-        strides=_write_strides(graph, attention, query, mask, dims),
+        strides=_write_strides(attention, query, mask, dims),
         causal="false" if attention.limit is None else "true",
         limit=attention.limit or 0,
-        bias=_write_bias(graph, attention, mask),
+        bias=mask.bias,
     )
     values: dict[str, object] = {
         "query": query,
@@ -95,10 +96,9 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
         "scale": attention.scale,
     }
     if mma:
-        spec = graph.specs[attention.mask] if attention.mask else None
         values |= {
             "kind": KINDS[graph.specs[attention.key].dtype],
-            "mask_is_bool": "true" if spec is None or spec.dtype == "bool" else "false",
+            "mask_is_bool": "true" if mask.is_bool else "false",
         }
     else:
         values |= {"key": key.operand, "value": value.operand}
@@ -188,14 +188,47 @@ def find_page_nodes(graph: Graph, attention: Attention) -> tuple[str, ...]:
     return tuple(n for rows in paged if rows is not None for n in rows.nodes) if None not in paged else ()
 
 
-def _write_strides(graph: Graph, attention: Attention, query: str, mask: str, dims: int) -> str:
+@dataclass(frozen=True)
+class _Mask:
+    """What hides keys, or is added to scores. `strides`: of each of its dimensions, as C++, the last ones those of queries and keys; `bias`:
+    a statement that returns what is added, in units of log2."""
+
+    strides: tuple[str, ...] = ()
+    bias: str = "return 0.0f;"
+    is_bool: bool = True
+
+
+def _describe_mask(graph: Graph, names: Mapping[str, str], attention: Attention) -> _Mask:
+    element = "mask + row / QUERIES * MASK_GROUP + row % QUERIES * MASK_QUERY"
+    if not attention.mask:
+        return _Mask()
+    if attention.mask in names:
+        name, spec = names[attention.mask], graph.specs[attention.mask]
+        strides = tuple(f"{name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}]" for d in range(len(spec.shape)))
+        value = f"o.{name}[{element} + key * MASK_KEY]"
+        if spec.dtype == "bool":
+            return _Mask(strides, f"return {value} ? 0.0f : -INFINITY;")
+        return _Mask(strides, f"return ws::load_as({value}) * LOG2_E;", False)
+    prefix = find_prefix_mask(graph, attention.mask)
+    if prefix is None:
+        raise Unsupported("a mask that no operand holds")
+    name = names[prefix.lengths]
+    strides = tuple(
+        "0" if d is None else f"{name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}]" for d in prefix.dims
+    )
+    return _Mask(strides, f"return key < (int64_t)o.{name}[{element}] + {prefix.more} ? 0.0f : -INFINITY;")
+
+
+def find_mask_nodes(graph: Graph, attention: Attention) -> tuple[str, ...]:
+    """The nodes that make the mask out of lengths; none where it is another one."""
+    prefix = find_prefix_mask(graph, attention.mask) if attention.mask else None
+    return () if prefix is None else prefix.nodes
+
+
+def _write_strides(attention: Attention, query: str, mask: _Mask, dims: int) -> str:
     """Strides by head of keys: heads of queries that share it are GROUP apart; a mask's dimension of size 1 has stride 0."""
     queries = [f"{query}_stride[{d}]{' * GROUP' * (d == dims - 1)}" for d in range(dims)]
-    rank = len(graph.specs[attention.mask].shape) if attention.mask else 0
-    masks = []
-    for d in range(dims + 2):
-        axis = d - (dims + 2 - rank)
-        masks.append(f"{mask}_shape[{axis}] == 1 ? 0 : {mask}_stride[{axis}]" if axis >= 0 else "0")
+    masks = [*["0"] * (dims + 2 - len(mask.strides)), *mask.strides]
     heads = [f"({text}){' * GROUP' * (d == dims - 1)}" for d, text in enumerate(masks[:dims])]
     group = f"({masks[dims - 1]})" if dims else "0"
     by_row = "true" if attention.limit is not None else f"MASK_GROUP != 0 || ({masks[dims]}) != 0"
@@ -205,12 +238,3 @@ def _write_strides(graph: Graph, attention: Attention, query: str, mask: str, di
         f"constexpr int64_t MASK_GROUP = {group}, MASK_QUERY = {masks[dims]}, MASK_KEY = {masks[dims + 1]};",
         f"constexpr bool MASK_BY_ROW = {by_row};",
     ))  # fmt: skip
-
-
-def _write_bias(graph: Graph, attention: Attention, mask: str) -> str:
-    if not mask:
-        return "return 0.0f;"
-    element = f"o.{mask}[mask + row / QUERIES * MASK_GROUP + row % QUERIES * MASK_QUERY + key * MASK_KEY]"
-    if graph.specs[attention.mask].dtype == "bool":
-        return f"return {element} ? 0.0f : -INFINITY;"
-    return f"return ws::load_as({element}) * LOG2_E;"
