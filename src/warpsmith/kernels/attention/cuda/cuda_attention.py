@@ -31,11 +31,11 @@ from ..schedules.attention_schedule import MaterializedScoresSchedule
 from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
 from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
 from .flash_mma import cut_flash_mma, find_flash_attention, flash_attention_at, write_flash_mma
+from .kv_rows import find_row_nodes
 from .materialized_scores import Heads, attention_body
 from .split_kv import (
     count_rows,
     find_mask_nodes,
-    find_page_nodes,
     fits_split_kv,
     fits_split_kv_mma,
     write_split_kv,
@@ -65,25 +65,21 @@ class CudaAttention(CudaAnchored):
         return None if attention is None else cut_flash_mma(graph, attention, set(taken), fuse)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """Few queries: what collects the pages of a cache, or makes a mask of lengths, is the kernel's own."""
+        """Few queries: what collects the pages of a cache, or joins it with what a step adds, and what makes a mask of lengths is the kernel's own."""
         core = super().core(graph, node, within)
         decoding = _read_few_queries(graph, node) if base_name(node) == LIBRARY else None
         if decoding is None:
             return core
-        pages = find_page_nodes(graph, decoding) if fits_split_kv_mma(graph, decoding) else ()
-        own = [
-            n
-            for nodes in (pages, find_mask_nodes(graph, decoding))
-            if set(nodes) <= set(within)
-            for n in nodes
-        ]
-        return Core((*own, node.name), core.value, core.reads)
+        own = [find_mask_nodes(graph, decoding)]
+        if fits_split_kv_mma(graph, decoding):
+            own += [find_row_nodes(graph, v) for v in (decoding.key, decoding.value)]
+        inner = [n for nodes in own if set(nodes) <= set(within) for n in nodes]
+        return Core((*inner, node.name), core.value, core.reads)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         decoding = self._find_attention(graph, region, _read_few_queries)
-        if (
-            decoding is not None and decoding.key not in region.inputs
-        ):  # pages, which the other kernel does not read
+        if decoding is not None and not {decoding.key, decoding.value} <= set(region.inputs):
+            # The other kernel knows rows of operands alone.
             return (
                 [_offer_split_kv_mma(graph, region, decoding, facts.hardware)] if _has_mma(facts.arch) else []
             )

@@ -20,8 +20,8 @@ from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....records import Graph, Region
 from ..attention_rewrites import Attention
-from ..paged_rows import find_paged_rows
 from ..prefix_mask import find_prefix_mask
+from .kv_rows import describe_rows
 
 MOST_ROWS = 16  # queries of a head of keys: above, tensor cores
 MOST_WIDTH = 256  # features of a key or value
@@ -64,7 +64,7 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     """Write the unit's kernels for a region of the attention's node alone. `mma`: on tensor cores."""
     names = operand_names(region)
     query, out = names[attention.query], names[attention.final.output.name]
-    key, value = (_describe_rows(graph, names, v, query) for v in (attention.key, attention.value))
+    key, value = (describe_rows(graph, names, v, query) for v in (attention.key, attention.value))
     mask = _describe_mask(graph, names, attention)
     dims = len(graph.specs[attention.key].shape) - 2
     top, w = Writer(), Writer()
@@ -103,7 +103,7 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     else:
         values |= {"key": key.operand, "value": value.operand}
     file = "attention/cuda/attention_split_kv_mma.cuh" if mma else "attention/cuda/attention_split_kv.cuh"
-    rows = (key.write("Key"), value.write("Value")) if mma else ()
+    rows = (key.write("Key", "DEPTH"), value.write("Value", "WIDTH_OUT")) if mma else ()
     for line in "".join(
         (key.constants("KEY"), value.constants("VALUE"), common, *rows, render(file, **values))
     ).splitlines():
@@ -119,73 +119,6 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     return CudaBody(
         top, w, launches, f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * {queries} * ({out}_shape[{dims + 1}] + 2) : 16"
     )
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Keys or values as the kernel finds them: an operand, or pages of one. `sizes`, `steps`: of the copy that is not made, as C++."""
-
-    operand: str
-    table: str = ""
-    sizes: str = ""
-    steps: str = ""
-    page: str = ""  # elements
-    wraps: bool = False
-
-    def shape(self, what: str) -> str:
-        return f"{what}_SHAPE" if self.table else f"{self.operand}_shape"
-
-    def stride(self, what: str) -> str:
-        return f"{what}_STRIDE" if self.table else f"{self.operand}_stride"
-
-    def constants(self, what: str) -> str:
-        if not self.table:
-            return ""
-        return (
-            f"static constexpr __constant__ int64_t {what}_SHAPE[] = {{{self.sizes}}};\n"
-            f"static constexpr __constant__ int64_t {what}_STRIDE[] = {{{self.steps}}};\n"
-        )
-
-    def write(self, what: str) -> str:
-        """The type KeyRows or ValueRows."""
-        file = (
-            "attention/cuda/attention_paged_rows.cuh" if self.table else "attention/cuda/attention_rows.cuh"
-        )
-        values: dict[str, object] = {
-            "type_name": f"{what}Rows",
-            "operand": self.operand,
-            "stride": self.stride(what.upper()),
-        }
-        if self.table:
-            values |= {
-                "table": self.table, "table_type": f"{self.table}_t", "pool_type": f"{self.operand}_t", "page": self.page,
-                "pool_shape": f"{self.operand}_shape", "pool_stride": f"{self.operand}_stride", "wraps": "true" if self.wraps else "false",
-            }  # fmt: skip
-        return render(file, **values)
-
-
-def _describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str) -> _Rows:
-    if value in names:
-        return _Rows(names[value])
-    paged = find_paged_rows(graph, value)
-    if paged is None:
-        raise Unsupported("keys that no operand holds")
-    pool, table = names[paged.pool], names[paged.table]
-    entries = " * ".join(f"{table}_shape[{d}]" for d in range(len(graph.specs[paged.table].shape)))
-    keys = f"{entries} / {query}_shape[0] * {pool}_shape[{paged.rows}]"
-    page = f"{pool}_stride[{paged.rows}] * {pool}_shape[{paged.rows}]"
-    sizes = (f"{query}_shape[0]", f"{pool}_shape[{paged.heads}]", keys, f"{pool}_shape[{paged.features}]")
-    steps = (
-        f"{entries} / {query}_shape[0] * {page}",
-        *(f"{pool}_stride[{d}]" for d in (paged.heads, paged.rows, paged.features)),
-    )
-    return _Rows(pool, table, ", ".join(sizes), ", ".join(steps), page, paged.wraps)
-
-
-def find_page_nodes(graph: Graph, attention: Attention) -> tuple[str, ...]:
-    """The nodes that collect the pages of keys and values, in the order of the graph; none where either lies otherwise."""
-    paged = [find_paged_rows(graph, v) for v in (attention.key, attention.value)]
-    return tuple(n for rows in paged if rows is not None for n in rows.nodes) if None not in paged else ()
 
 
 @dataclass(frozen=True)
