@@ -33,6 +33,12 @@ def test_moving_bytes_takes_longer_at_a_smaller_share_of_the_rate() -> None:
     assert H100.dram_us(1e9) > H200.dram_us(1e9)
 
 
+def test_a_unit_takes_more_in_a_candidate_on_a_cpu_and_less_on_a_gpu() -> None:
+    assert CPU.in_candidate_us(5.0) == pytest.approx(9.0)
+    assert H200.in_candidate_us(50.0) == pytest.approx(46.0)
+    assert H200.in_candidate_us(5.0) == pytest.approx(2.0)  # of a short kernel a share stays
+
+
 @pytest.mark.parametrize(("hardware", "capability"), [(H200, "90"), (H100, "90"), (A100, "80")])
 def test_profiles_have_the_shared_memory_of_their_architecture(hardware: Hardware, capability: str) -> None:
     assert hardware.smem_bytes_per_block >> 10 == SMEM_KIB_PER_BLOCK[capability]

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
+LEAST_SHARE = 0.4  # of a unit's time alone, in a candidate
+
+
 @dataclass(frozen=True)
 class Hardware:
     """Rates are what long library kernels sustain, not a data sheet's peaks. A CPU has no figures of multiprocessors."""
@@ -21,7 +24,7 @@ class Hardware:
     aten_call_us: (
         float  # a small ATen operation in a deployed candidate; on a GPU the host is what is waited for
     )
-    unit_call_us: float = 4.0  # one more unit in a deployed candidate: allocation, ctypes, waking threads
+    unit_call_us: float = 4.0  # what a unit takes in a deployed candidate beyond its time alone: allocation, ctypes, waking threads
     kernel_launch_us: float = 0.0  # one more kernel of a unit
     tensor_tf32_flops_per_s: float = 0.0
     tensor_fp16_flops_per_s: float = 0.0
@@ -32,6 +35,12 @@ class Hardware:
     smem_bytes_per_block: int = 48 << 10  # the most that a kernel may ask for
     smem_bytes_static: int = 48 << 10  # what a block has without asking
     smem_bytes_reserved: int = 1 << 10  # what the driver takes of each block's
+
+    def in_candidate_us(self, alone_us: float) -> float:
+        """Microseconds that a unit takes in a candidate. On a GPU they are fewer than alone: there is no event before and after each kernel, its
+        launch overlaps with the kernel before, and what that one wrote is in the cache. At least a share of its time alone stays.
+        """
+        return max(alone_us + self.unit_call_us, LEAST_SHARE * alone_us)
 
     @property
     def sm_count_rounded(self) -> int:
@@ -51,7 +60,7 @@ class Hardware:
 
 CPU = Hardware("cpu", dram_bytes_per_s=1e10, fp32_flops_per_s=1e11, aten_call_us=3.0)
 H200 = Hardware(
-    "h200", dram_bytes_per_s=4e12, fp32_flops_per_s=5e13, aten_call_us=5.0, kernel_launch_us=3.0,
+    "h200", dram_bytes_per_s=4e12, fp32_flops_per_s=5e13, aten_call_us=5.0, unit_call_us=-4.0, kernel_launch_us=3.0,
     tensor_tf32_flops_per_s=4e14, tensor_fp16_flops_per_s=7e14, sm_count=132, sm_clock_mhz=1755.0, l2_bytes=50 << 20,
     smem_bytes_per_block=227 << 10,
 )  # fmt: skip

@@ -190,6 +190,14 @@ def test_estimates_add_up() -> None:
     assert timing.estimate.baseline == "compile"
     assert timing.estimate.median == pytest.approx(12.0 / timing.median_us)
     assert timing.estimate.low == pytest.approx(timing.estimate.median / DOUBT)
+    captured = {
+        **baselines,
+        "cuda-graph": BaselineTiming(name="cuda-graph", ok=True, median_us=15.0 * len(graph.nodes)),
+    }
+    on_gpu = estimate(candidate, graph, node_us, {unit.region.id: 50.0}, captured, "cuda")
+    assert on_gpu.median_us == pytest.approx(
+        50.0 - 4.0 + 15.0 * left
+    )  # ATen's part as in the captured reference
     unknown = estimate(candidate, graph, node_us, {unit.region.id: 5.0}, {}, "cpu")
     assert unknown.estimate is not None
     assert unknown.estimate.median == pytest.approx(10.0 * len(graph.nodes) / unknown.median_us)

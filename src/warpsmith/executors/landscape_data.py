@@ -257,7 +257,7 @@ class Landscape(Record):
         """Compute the additive model: units alone, uncovered ATen operations alone, and the calls."""
         covered = {n for p in points for n in self.sites[self.sources[p.source].site].nodes}
         uncovered_us = sum(us for name, us in self.node_us.items() if name not in covered)
-        return uncovered_us + sum(p.us + hardware_of(self.header.target).unit_call_us for p in points)
+        return uncovered_us + sum(hardware_of(self.header.target).in_candidate_us(p.us) for p in points)
 
     @cached_property
     def best_us(self) -> float:

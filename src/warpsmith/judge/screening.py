@@ -25,6 +25,7 @@ from .judge_session import MIN_PATIENCE_S
 from .timing.baselines import EAGER
 
 SCREENED = "screened only: its units are right on two cases and were timed alone"
+CAPTURED = "cuda-graph"
 DOUBT = 1.25  # the factor by which an estimate may be off, either way
 
 Ran = Verified | Exception  # what came of a run, or the loss of a trusted process beside it
@@ -207,9 +208,10 @@ def estimate(
     working = [b for b in baselines.values() if b.ok]
     best = min(working, key=lambda b: b.median_us, default=None)
     eager = next((b.median_us for b in working if b.name == "eager"), alone)
-    call_us = hardware_of(target).unit_call_us
-    us = sum(unit_us.values()) + (uncovered_us * eager / alone if alone > 0 else 0.0)
-    us = max(us + call_us * len(candidate.compiled), 1e-3)
+    # Captured, the reference's operations follow one another as a candidate's do.
+    reference_us = min((b.median_us for b in working if b.name == CAPTURED), default=eager)
+    own_us = sum(map(hardware_of(target).in_candidate_us, unit_us.values()))
+    us = max(own_us + (uncovered_us * min(eager, reference_us) / alone if alone > 0 else 0.0), 1e-3)
     name, speedup = (best.name, best.median_us / us) if best is not None else ("eager", eager / us)
     ratio = Ratio(baseline=name, median=speedup, low=speedup / DOUBT, high=speedup * DOUBT)
     return Timing(

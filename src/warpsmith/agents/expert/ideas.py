@@ -164,7 +164,7 @@ class Place:
         """Amdahl: how much faster than the reference the whole is when a unit of `us` microseconds covers the
         region.
         """
-        call = self.facts.hardware.unit_call_us
+        call = self.facts.hardware.in_candidate_us(us) - us
         if not self.total:
             before = aten_us(self.graph, region, self.facts)
             total = max(self.facts.total_us, before) if self.facts.total_us else self._reference_us()
@@ -173,16 +173,15 @@ class Place:
 
     def whole_us(self, region: Region, us: float) -> float:
         """Microseconds of the best candidate with a unit of `us` for the region."""
-        call = self.facts.hardware.unit_call_us
-        after = self.total - self.spent(region) + us + call + self._uncovered_us(region)
-        return max(after, us + call)
+        unit_us = self.facts.hardware.in_candidate_us(us)
+        return max(self.total - self.spent(region) + unit_us + self._uncovered_us(region), unit_us)
 
     def spent(self, region: Region) -> float:
         """Microseconds that the best candidate spends on what a unit for the region would replace."""
         replaced = self._find_replaced(region)
         inside = {n for r, _ in replaced for n in r.nodes}
         aten = sum(self._node_us(n) for n in region.nodes if n not in inside)
-        return aten + sum(us + self.facts.hardware.unit_call_us for _, us in replaced)
+        return aten + sum(self.facts.hardware.in_candidate_us(us) for _, us in replaced)
 
     def _uncovered_us(self, region: Region) -> float:
         """Sum the microseconds of the nodes that fall back to ATen: those of units that have to go, outside of the region."""

@@ -75,7 +75,7 @@ def _is_read_once(graph: Graph, value: str) -> bool:
 
 def _find_dim(sizes: list[tuple[int, int]], size: int, stride: int, divided: bool) -> int | None:
     """The dimension of a page with this stride; its size is a part of what is `divided` into pages, else the whole."""
-    for d, (own, step) in enumerate(sizes):
-        if step == stride and (size % own == 0 if divided else size == own):
+    for d, (extent, step) in enumerate(sizes):
+        if step == stride and (size % extent == 0 if divided else size == extent):
             return d
     return None

@@ -18,11 +18,11 @@ INTEGERS = ("int64", "int32")
 
 @dataclass(frozen=True)
 class PrefixMask:
-    """A key is seen where key < lengths[…] + more. `dims`: for each dimension of the mask, that of the lengths; None: it does not depend on it."""
+    """A key is seen where key < lengths[…] + extra. `dims`: for each dimension of the mask, that of the lengths; None: it does not depend on it."""
 
     nodes: tuple[str, ...]  # in the order of the graph
     lengths: str
-    more: int
+    extra: int
     dims: tuple[int | None, ...]
 
 
@@ -34,14 +34,14 @@ def find_prefix_mask(graph: Graph, mask: str) -> PrefixMask | None:
         return None
     sides = [a["v"] if isinstance(a, dict) and "v" in a else "" for a in node.args]
     for table, (keys, lengths) in ((KEYS_FIRST, sides), (LENGTHS_FIRST, reversed(sides))):
-        more = table.get(base_name(node))
-        if more is not None and keys and lengths:
-            return _read_sides(graph, node, keys, lengths, more, added)
+        extra = table.get(base_name(node))
+        if extra is not None and keys and lengths:
+            return _read_sides(graph, node, keys, lengths, extra, added)
     return None
 
 
 def _read_sides(
-    graph: Graph, node: Node, keys: str, lengths: str, more: int, behind: list[Node]
+    graph: Graph, node: Node, keys: str, lengths: str, extra: int, behind: list[Node]
 ) -> PrefixMask | None:
     counted, shape, spec = graph.producer.get(keys), node.output.spec.shape, graph.specs[lengths]
     if counted is None or not _counts_from_zero(counted, shape[-1]) or spec.dtype not in INTEGERS:
@@ -57,7 +57,7 @@ def _read_sides(
         *(v.name for v in (*before, *behind)),
         *([counted.name] if _is_read_once(graph, keys) else []),
     }
-    return PrefixMask(tuple(n.name for n in graph.nodes if n.name in nodes), source, more, tuple(dims))
+    return PrefixMask(tuple(n.name for n in graph.nodes if n.name in nodes), source, extra, tuple(dims))
 
 
 def _undo_unsqueezes(graph: Graph, value: str) -> tuple[str, list[Node]]:

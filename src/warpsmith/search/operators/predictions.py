@@ -14,6 +14,7 @@ import numpy as np
 
 from ...agents.base import Attempt
 from ...archive.timings import TimedUnit, once
+from ...hardware import Hardware
 from ...kernels.costs import node_us, predict_us, region_bytes
 from ...records import Region, Unit
 from ...tasks.twins import find_twins
@@ -81,7 +82,7 @@ class CandidateSpace:
         nodes = {n.name: node_us(self.graph, n, self.facts) for n in self.graph.nodes}
         alone = seen_us = sum(nodes.values())
         for attempt in attempts:
-            aten_us, us = _left(attempt, nodes, self.facts.hardware.unit_call_us)
+            aten_us, us = _left(attempt, nodes, self.facts.hardware)
             alone, seen_us = alone + aten_us, seen_us + us
         scale = seen_us / alone if alone > 0 else 1.0
         regions = {name: scale * sum(nodes[n] for n in r.nodes) for name, r in self.regions.items()}
@@ -185,18 +186,16 @@ class Predictions:
 
     def _compute_saving(self, region: str, at: int) -> float:
         """Microseconds that a unit saves against ATen."""
-        log, call_us = (
-            float(self._logs[self._offer.find_first(region)][at]),
-            self._offer.facts.hardware.unit_call_us,
-        )
-        return self._aten[region] - math.exp(log) - call_us if log < math.inf else -math.inf
+        log = float(self._logs[self._offer.find_first(region)][at])
+        in_candidate_us = self._offer.facts.hardware.in_candidate_us
+        return self._aten[region] - in_candidate_us(math.exp(log)) if log < math.inf else -math.inf
 
     def _name(self, promise: PredictedCandidate) -> frozenset[tuple[str, Key]]:
         pools = {region: self._offer.find_pool(region) for region in promise.cover}
         return frozenset((r, pool.keys[promise.cover[r]]) for r, pool in pools.items() if pool is not None)
 
 
-def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple[float, float]:
+def _left(attempt: Attempt, nodes: Mapping[str, float], hardware: Hardware) -> tuple[float, float]:
     """Microseconds of the operations that a candidate leaves to ATen: alone, and what was seen there. Zeros where it is little."""
     timing, units = attempt.result.timing, attempt.candidate.units
     aten_us = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
@@ -207,7 +206,7 @@ def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple
         or aten_us < LITTLE * timing.median_us
     ):
         return 0.0, 0.0
-    return aten_us, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
+    return aten_us, max(0.0, timing.median_us - sum(map(hardware.in_candidate_us, timing.unit_us.values())))
 
 
 def _techniques(context: SearchContext) -> list[Unit]:

@@ -70,10 +70,10 @@ class CudaAttention(CudaAnchored):
         decoding = _read_few_queries(graph, node) if base_name(node) == LIBRARY else None
         if decoding is None:
             return core
-        own = [find_mask_nodes(graph, decoding)]
+        sources = [find_mask_nodes(graph, decoding)]
         if fits_split_kv_mma(graph, decoding):
-            own += [find_row_nodes(graph, v) for v in (decoding.key, decoding.value)]
-        inner = [n for nodes in own if set(nodes) <= set(within) for n in nodes]
+            sources += [find_row_nodes(graph, v) for v in (decoding.key, decoding.value)]
+        inner = [n for nodes in sources if set(nodes) <= set(within) for n in nodes]
         return Core((*inner, node.name), core.value, core.reads)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:

@@ -115,8 +115,10 @@ def _describe_pages(graph: Graph, names: Mapping[str, str], paged: PagedRows, qu
     keys = f"{entries} / {query}_shape[0] * {pool}_shape[{paged.rows}]"
     page = f"{pool}_stride[{paged.rows}] * {pool}_shape[{paged.rows}]"
     sizes = (f"{query}_shape[0]", f"{pool}_shape[{paged.heads}]", keys, f"{pool}_shape[{paged.features}]")
-    own = (f"{pool}_stride[{d}]" for d in (paged.heads, paged.rows, paged.features))
-    return _PagedKv(pool, sizes, (f"{entries} / {query}_shape[0] * {page}", *own), table, page, paged.wraps)
+    strides = (f"{pool}_stride[{d}]" for d in (paged.heads, paged.rows, paged.features))
+    return _PagedKv(
+        pool, sizes, (f"{entries} / {query}_shape[0] * {page}", *strides), table, page, paged.wraps
+    )
 
 
 def _describe_parts(graph: Graph, names: Mapping[str, str], joined: JoinedRows) -> KvRows:

@@ -149,7 +149,7 @@ def _describe_mask(graph: Graph, names: Mapping[str, str], attention: Attention)
     strides = tuple(
         "0" if d is None else f"{name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}]" for d in prefix.dims
     )
-    return _Mask(strides, f"return key < (int64_t)o.{name}[{element}] + {prefix.more} ? 0.0f : -INFINITY;")
+    return _Mask(strides, f"return key < (int64_t)o.{name}[{element}] + {prefix.extra} ? 0.0f : -INFINITY;")
 
 
 def find_mask_nodes(graph: Graph, attention: Attention) -> tuple[str, ...]:

@@ -69,10 +69,10 @@ class GatherKernel:
             return "1"
         width = f"ws::widest(g{self.lane}_size, VEC)"
         for index, bounds in self.keys:
-            along = [(v, c) for v, c in index.terms if self.loops.where[v] == self.lane]
-            if not along:
+            terms = [(v, c) for v, c in index.terms if self.loops.where[v] == self.lane]
+            if not terms:
                 continue
-            if len(index.terms) > 1 or len(self.loops.groups[self.lane]) > 1 or along[0][1].text != "1":
+            if len(index.terms) > 1 or len(self.loops.groups[self.lane]) > 1 or terms[0][1].text != "1":
                 return "1"
             for bound in bounds:
                 width = f"ws::widest({(bound - index.const).text}, {width})"

@@ -88,8 +88,8 @@ class Loops:
         """Return the float inputs whose neighbours along the last loop lie far apart, each with a loop along which it is dense."""
         candidates: dict[str, int] = {}
         for name, access in self.loads.items():
-            far = abs(self.step(access, self.last)) > NEAR and self.extent(self.last) >= NEAR
-            if self.mapping.steps[name].kind != "f" or access.lookups or not far:
+            is_apart = abs(self.step(access, self.last)) > NEAR and self.extent(self.last) >= NEAR
+            if self.mapping.steps[name].kind != "f" or access.lookups or not is_apart:
                 continue
             dense = [i for i in range(self.last) if self.step(access, i) == 1 and self.extent(i) >= NEAR]
             if dense:
