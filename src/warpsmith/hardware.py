@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-
 LEAST_SHARE = 0.4  # of a unit's time alone, in a candidate
 
 
