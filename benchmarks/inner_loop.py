@@ -29,6 +29,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -51,6 +52,7 @@ LIMIT_FACTOR, LIMIT_EXTRA_S = 3, 300  # of a run's time: after so long it is kil
 SAMPLE_MS = 200  # between two looks at the GPU
 SEARCHING = "searching"
 KERNELBENCH = "kernelbench"  # key of the row of its own evaluation
+MOST_FAILURES = 8  # of a run that are told
 LAST_LINES = 60
 Row = dict[str, Any]
 
@@ -99,8 +101,9 @@ def measure(options: argparse.Namespace, task: Path, seed: int) -> Row:
             )
         summary = json.loads(out.read_text()) if out.exists() else None
         verdicts = list_verdicts(archive, summary["run_id"]) if summary is not None else []
+        failures = list_failures(archive, summary["run_id"]) if summary is not None else []
     return {
-        "seconds": round(seconds, 1), **find_moments(lines), "summary": summary, "verdicts": verdicts,
+        "seconds": round(seconds, 1), **find_moments(lines), "summary": summary, "verdicts": verdicts, "failures": failures,
         "gpu_idle": round(1 - sum(busy) / len(busy), 3) if busy else None,
         "log": [f"{at:.1f} {text}" for at, text in lines[-LAST_LINES:]],
     }  # fmt: skip
@@ -183,6 +186,19 @@ def list_verdicts(archive: Path, run_id: str) -> list[Row]:
     ]  # fmt: skip
 
 
+def list_failures(archive: Path, run_id: str) -> list[Row]:
+    """Why candidates of a run were no good: each status with its first reason, the candidate of it and how many there were, the most frequent first."""
+    with contextlib.closing(Archive(archive)) as opened:
+        entries = opened.run_entries(run_id, as_judged=True)
+    failed = [e for e in entries if e.result.status not in ("screened", "ok")]
+    counts = Counter((e.result.status, e.candidate.lineage.branch) for e in failed)
+    reasons = {(e.result.status, e.candidate.lineage.branch): e.result.reason for e in reversed(failed)}
+    return [
+        {"candidate": branch, "status": status, "count": count, "reason": reasons[status, branch]}
+        for (status, branch), count in counts.most_common(MOST_FAILURES)
+    ]
+
+
 # ---------------------------------------------------------------- what the rows say
 
 
@@ -203,7 +219,7 @@ def make_page(
         f"Median of {len(rates)} searches: {median(rates):.0f} candidates screened a minute." if rates else "Nothing was screened.",
         f"Of {len(verdicts)} candidates that passed screening and were judged, {correct} were correct. {describe_ranks(done)}", "",
         *([describe_kernelbench(kernelbench, done), ""] if kernelbench is not None else []),
-        *list_table(columns, [describe_row(r) for r in rows]), "", *list_kernel_times(rows), *list_repeats(done),
+        *list_table(columns, [describe_row(r) for r in rows]), "", *list_kernel_times(rows), *list_reasons(rows), *list_repeats(done),
         *(list_published(done, published) if published is not None else []),
     ]  # fmt: skip
     return "\n".join(lines)
@@ -252,6 +268,19 @@ def list_kernel_times(rows: Sequence[Row]) -> list[str]:
         return []
     table = list_table(("task", "region", "kernel", "alone, µs", "share of the whole"), lines)
     return ["Kernels of each run's quickest candidate, each timed alone:", "", *table, ""]
+
+
+def list_reasons(rows: Sequence[Row]) -> list[str]:
+    """Write lines of Markdown: why candidates failed, in screening or under the judge."""
+    lines = [
+        (r["task"], f["candidate"], str(f["count"]), f["status"], f["reason"])
+        for r in rows
+        for f in r.get("failures", [])
+    ]
+    if not lines:
+        return []
+    table = list_table(("task", "candidate", "times", "status", "first reason"), lines)
+    return ["Candidates that failed:", "", *table, ""]
 
 
 def find_rate(row: Row, count: int) -> float | None:

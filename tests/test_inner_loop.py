@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -105,6 +105,36 @@ def test_the_page_tells_where_the_quickest_candidate_spends_its_time(inner_loop:
         "| t | layer norm | norm/multi-pass | 20.0 | 25% |",
     ]
     assert "alone" not in inner_loop.make_page([make_row(inner_loop, "t", 30, [lost])])
+
+
+def test_the_page_tells_why_candidates_failed(inner_loop: ModuleType) -> None:
+    row = make_row(inner_loop, "a", 30, [])
+    assert "that failed" not in inner_loop.make_page([row])  # rows of earlier versions say nothing of it
+    row["failures"] = [
+        {"candidate": "norm/odd", "status": "incorrect", "count": 16, "reason": "3 elements are off"}
+    ]
+    assert "| a | norm/odd | 16 | incorrect | 3 elements are off |" in inner_loop.make_page([row])
+
+
+def test_failures_of_a_run_are_counted_with_their_first_reason(
+    inner_loop: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entry(branch: str, status: str, reason: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            candidate=SimpleNamespace(lineage=SimpleNamespace(branch=branch)),
+            result=SimpleNamespace(status=status, reason=reason),
+        )
+
+    entries = [
+        entry("good", "screened", ""), entry("odd", "incorrect", "first"), entry("odd", "incorrect", "second"),
+        entry("odd", "crashed", "signal 11"),
+    ]  # fmt: skip
+    archive = SimpleNamespace(run_entries=lambda run_id, as_judged: entries, close=lambda: None)
+    monkeypatch.setattr(inner_loop, "Archive", lambda path: archive)
+    assert inner_loop.list_failures(tmp_path, "run") == [
+        {"candidate": "odd", "status": "incorrect", "count": 2, "reason": "first"},
+        {"candidate": "odd", "status": "crashed", "count": 1, "reason": "signal 11"},
+    ]
 
 
 def test_the_page_has_both_rates_on_the_task_that_both_had(inner_loop: ModuleType) -> None:
