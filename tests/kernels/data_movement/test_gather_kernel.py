@@ -119,6 +119,23 @@ def test_a_rotary_embedding_is_one_region_in_the_first_plan(emulated: CudaBench)
     assert len(region.nodes) == len(graph.nodes)
 
 
+def test_a_copy_into_another_layout_is_a_kernel_and_a_plain_one_is_not(emulated: CudaBench) -> None:
+    """Windows of an image: runs of a row's channels, which ATen moves one by one."""
+
+    def windows(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 4, 7, 4, 7, 24).transpose(2, 3).reshape(-1, 49, 24)
+
+    graph = emulated.graph(windows, r(2, 28, 28, 24))
+    anchor = next(n for n in graph.nodes if "clone" in n.op)
+    region = FAMILY.cut(graph, anchor, (), True)
+    assert region is not None
+    (technique,) = FAMILY.techniques(graph, region, emulated.facts)
+    unit = FAMILY.write(graph, region, technique)
+    emulated.check(unit, graph, (r(2, 28, 28, 24),))
+    plain = emulated.graph(lambda x, y: torch.cat((x, y), 1), r(60, 50), r(60, 50))
+    assert FAMILY.cut(plain, plain.nodes[0], (), True) is None
+
+
 def test_neighbouring_threads_run_along_what_the_input_is_dense_along(emulated: CudaBench) -> None:
     graph = emulated.graph(lambda x: F.gelu(x.transpose(1, 2)).contiguous(), r(2, 64, 96))
     unit = unit_of(emulated, graph)

@@ -36,10 +36,10 @@ JOINS = {
 }  # each element goes to one place
 COPIES = {"clone", "alias", "copy", "_to_copy"}
 # What ATen moves element by element, or in more than one pass.
-SLOW = {
+SLOW = frozenset({
     "flip", "roll", "gather", "index", "repeat", "tril", "triu", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
     *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3)),
-}  # fmt: skip
+})  # fmt: skip
 SEEDS = frozenset(MOVES) - FREE - {"copy"}
 MAX_NODES = 32
 LITTLE = 4096  # elements: a transposed read of fewer is no reason for a kernel
@@ -49,6 +49,7 @@ CHEAP = 8  # instructions that may be done again for every copy of an element
 class DataMovementPattern(AnchoredFamily):
     name = "layout"
     late = True  # what is left of the copies that others take in
+    slow = SLOW  # moves that are worth a kernel by themselves
 
     def covers(self, graph: Graph, node: Node) -> bool:
         return base_name(node) in SEEDS or _turns(graph, node)
@@ -64,7 +65,7 @@ class DataMovementPattern(AnchoredFamily):
                 taken,
                 MAX_NODES,
             )
-        return region if region is not None and _worth(graph, region) else None
+        return region if region is not None and _is_worth_it(graph, region, self.slow) else None
 
     def anchor(self, graph: Graph, region: Region) -> Anchor | None:
         """The first node that copies, where the region is one of this family."""
@@ -110,10 +111,10 @@ class DataMovementPattern(AnchoredFamily):
         return region
 
 
-def _worth(graph: Graph, region: Region) -> bool:
+def _is_worth_it(graph: Graph, region: Region, slow: Collection[str]) -> bool:
     """Tell whether there is more to it than a copy that ATen makes at the speed of memory."""
     nodes = [graph.by_name[n] for n in region.nodes]
-    if any(base_name(n) in SLOW or (pointwise(n.op) and base_name(n) not in COPIES) for n in nodes):
+    if any(base_name(n) in slow or (pointwise(n.op) and base_name(n) not in COPIES) for n in nodes):
         return True
     try:
         return bool(Loops(mapping_of(graph, region)).dense_elsewhere())

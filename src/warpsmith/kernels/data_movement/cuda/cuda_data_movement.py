@@ -9,7 +9,7 @@ from ....records import Graph, Region, Unit
 from ...cuda_unit import cuda_unit, in_load, stream
 from ...elementwise_schedule import ElementwiseSchedule
 from ...family import Technique, tunable
-from ..data_movement_pattern import DataMovementPattern
+from ..data_movement_pattern import SLOW, DataMovementPattern
 from ..index_maps.moves import mapping_of
 from ..index_maps.pull import Mapping
 from .gather_kernel import GatherKernel
@@ -18,6 +18,9 @@ WARP = 32  # threads whose accesses are one
 
 
 class CudaDataMovement(DataMovementPattern):
+    # ATen's copy into another layout moves an element a thread: 8 us for 10 MB on an H200 (windows of a Swin layer, `dependent_launch_gather.json`).
+    slow = SLOW | {"clone"}
+
     def check_mapping(self, mapping: Mapping) -> None:
         GatherKernel(mapping).body()
 
