@@ -73,6 +73,7 @@ class _PagedKv(_Arrays):
     def write(self, what: str, width: str) -> str:
         return render(
             "attention/cuda/attention_paged_rows.cuh", type_name=f"{what}Rows", operand=self.operand, table=self.table,
+            table_type=f"{self.table}_t", operand_shape=f"{self.operand}_shape", operand_stride=f"{self.operand}_stride",
             stride=self.stride(what.upper()), page=self.page, wraps="true" if self.wraps else "false",
         )  # fmt: skip
 
@@ -83,12 +84,9 @@ class _JoinedKv(_Arrays):
 
     def write(self, what: str, width: str) -> str:
         return render(
-            "attention/cuda/attention_joined_rows.cuh",
-            type_name=f"{what}Rows",
-            operand=self.operand,
-            added=self.added,
-            width=width,
-        )
+            "attention/cuda/attention_joined_rows.cuh", type_name=f"{what}Rows", operand=self.operand, added=self.added, width=width,
+            operand_shape=f"{self.operand}_shape", operand_stride=f"{self.operand}_stride", added_stride=f"{self.added}_stride",
+        )  # fmt: skip
 
 
 def describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str) -> KvRows:
