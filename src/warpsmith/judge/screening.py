@@ -209,9 +209,9 @@ def estimate(
     best = min(working, key=lambda b: b.median_us, default=None)
     eager = next((b.median_us for b in working if b.name == "eager"), alone)
     # Captured, the reference's operations follow one another as a candidate's do.
-    reference_us = min((b.median_us for b in working if b.name == CAPTURED), default=eager)
+    reference_us = min([eager, *(b.median_us for b in working if b.name == CAPTURED)])
     own_us = sum(map(hardware_of(target).in_candidate_us, unit_us.values()))
-    us = max(own_us + (uncovered_us * min(eager, reference_us) / alone if alone > 0 else 0.0), 1e-3)
+    us = max(own_us + (uncovered_us * reference_us / alone if alone > 0 else 0.0), 1e-3)
     name, speedup = (best.name, best.median_us / us) if best is not None else ("eager", eager / us)
     ratio = Ratio(baseline=name, median=speedup, low=speedup / DOUBT, high=speedup * DOUBT)
     return Timing(

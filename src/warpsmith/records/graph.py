@@ -148,6 +148,10 @@ class Graph(Record):
     def returned(self) -> frozenset[str]:
         return frozenset(o.value for o in self.outputs if o.value is not None)
 
+    def is_read_once(self, value: str) -> bool:
+        """Tell whether one node alone reads a value, and nobody outside of the graph."""
+        return len(self.users[value]) == 1 and value not in self.returned
+
     @property
     def flops(self) -> int:
         return sum(n.flops for n in self.nodes)

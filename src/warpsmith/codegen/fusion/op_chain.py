@@ -210,9 +210,7 @@ def _drop_added_dims(operand: Operand) -> Operand:
     """The operand without the dimensions of one element that `unsqueeze` put behind others of its own."""
     firsts = [i for i, d in enumerate(operand.dims) if d not in operand.dims[:i]]
     added = [i for i in range(len(operand.dims)) if i not in firsts]
-    if any(operand.axes[i] is not None or operand.shape[i] != 1 for i in added):
-        return operand
-    if not added:
+    if not added or any(operand.axes[i] is not None or operand.shape[i] != 1 for i in added):
         return operand
     return replace(
         operand,

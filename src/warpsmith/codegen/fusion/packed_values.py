@@ -47,7 +47,7 @@ def find_packed_value(graph: Graph, value: str) -> PackedValue | None:
         or graph.specs[stored].stride[-1] != 1
     ):
         return None
-    if any(len(graph.users[v]) != 1 or v in graph.returned for v in between):
+    if not all(map(graph.is_read_once, between)):
         return None
     return PackedValue(
         stored, (first.name, second.name, stack.name, view.name),
@@ -61,7 +61,7 @@ def find_packed_sources(graph: Graph, value: str) -> tuple[PackedValue, ...]:
     while todo:
         name = todo.pop()
         node = graph.producer.get(name)
-        if name in visited or node is None or len(graph.users[name]) != 1 or name in graph.returned:
+        if name in visited or node is None or not graph.is_read_once(name):
             continue
         visited.add(name)
         if (packed := find_packed_value(graph, name)) is not None:

@@ -156,8 +156,7 @@ def _pointwise_convolution(graph: Graph, node: Node) -> LinearMap | None:
 
 def only_user(graph: Graph, node: Node) -> Node | None:
     name = node.output.name
-    users = graph.users[name]
-    return users[0] if len(users) == 1 and name not in graph.returned else None
+    return graph.users[name][0] if graph.is_read_once(name) else None
 
 
 def _scaling(graph: Graph, node: Node) -> tuple[str, float] | None:

@@ -24,11 +24,7 @@ def find_joined_rows(graph: Graph, value: str) -> JoinedRows | None:
     node, rank = graph.producer.get(value), len(graph.specs[value].shape)
     if node is None or base_name(node) != "cat" or len(node.args[0]) != 2 or rank < 2:
         return None
-    if (
-        int(option(node, 1, "dim", 0)) % rank != rank - 2
-        or len(graph.users[value]) != 1
-        or value in graph.returned
-    ):
+    if int(option(node, 1, "dim", 0)) % rank != rank - 2 or not graph.is_read_once(value):
         return None
     cache, added = (a["v"] for a in node.args[0])
     specs = [graph.specs[v] for v in (cache, added)]

@@ -34,12 +34,12 @@ def find_paged_rows(graph: Graph, value: str) -> PagedRows | None:
     """Tell how an operand's rows lie in pages; None where they do not, or where others read what is collected."""
     operand, views = graph.specs[value], []
     while (node := graph.producer.get(value)) is not None and base_name(node) in VIEWS:
-        if not _is_read_once(graph, value):
+        if not graph.is_read_once(value):
             return None
         views.append(node.name)
         value = node.uses[0]
     picked = None if node is None else _read_picking(node)
-    if node is None or picked is None or not _is_read_once(graph, value) or len(operand.shape) != RANK:
+    if node is None or picked is None or not graph.is_read_once(value) or len(operand.shape) != RANK:
         return None
     pool, table, wraps = picked
     collected, stored, entries = graph.specs[value], graph.specs[pool], graph.specs[table]
@@ -67,10 +67,6 @@ def _read_picking(node: Node) -> tuple[str, str, bool] | None:
     if base_name(node) == "index" and len(node.args[1]) == 1:
         return node.args[0]["v"], node.args[1][0]["v"], True
     return None
-
-
-def _is_read_once(graph: Graph, value: str) -> bool:
-    return len(graph.users[value]) == 1 and value not in graph.returned
 
 
 def _find_dim(sizes: list[tuple[int, int]], size: int, stride: int, divided: bool) -> int | None:

@@ -30,7 +30,7 @@ def find_prefix_mask(graph: Graph, mask: str) -> PrefixMask | None:
     """Tell which lengths make a mask; None where it is another one, or where others read it."""
     compared, added = _undo_unsqueezes(graph, mask)
     node = graph.producer.get(compared)
-    if node is None or len(node.args) != 2 or not _is_read_once(graph, compared):
+    if node is None or len(node.args) != 2 or not graph.is_read_once(compared):
         return None
     sides = [a["v"] if isinstance(a, dict) and "v" in a else "" for a in node.args]
     for table, (keys, lengths) in ((KEYS_FIRST, sides), (LENGTHS_FIRST, reversed(sides))):
@@ -55,7 +55,7 @@ def _read_sides(
     nodes = {
         node.name,
         *(v.name for v in (*before, *behind)),
-        *([counted.name] if _is_read_once(graph, keys) else []),
+        *([counted.name] if graph.is_read_once(keys) else []),
     }
     return PrefixMask(tuple(n.name for n in graph.nodes if n.name in nodes), source, extra, tuple(dims))
 
@@ -64,7 +64,7 @@ def _undo_unsqueezes(graph: Graph, value: str) -> tuple[str, list[Node]]:
     """The value before dimensions of one element were added to it, and the nodes that add them, the last first."""
     views: list[Node] = []
     while (node := graph.producer.get(value)) is not None and base_name(node) == "unsqueeze":
-        if not _is_read_once(graph, value):
+        if not graph.is_read_once(value):
             break
         views.append(node)
         value = node.uses[0]
@@ -81,7 +81,3 @@ def _counts_from_zero(node: Node, count: int) -> bool:
         return False
     bounds = [a for a in node.args if isinstance(a, int)]
     return bounds in ([count], [0, count], [0, count, 1])
-
-
-def _is_read_once(graph: Graph, value: str) -> bool:
-    return len(graph.users[value]) == 1 and value not in graph.returned

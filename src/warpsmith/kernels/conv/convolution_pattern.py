@@ -41,7 +41,7 @@ class ConvolutionPattern(AnchoredFamily):
         pad = graph.producer.get(source)
         if pad is not None and pad.name in within and _pads_zeros(graph, pad):
             source, nodes = str(pad.args[0]["v"]), [pad.name, *nodes]
-        cut = graph.users[value][0] if len(graph.users[value]) == 1 and value not in graph.returned else None
+        cut = graph.users[value][0] if graph.is_read_once(value) else None
         if cut is not None and cut.name in within and _drops_columns(graph, cut):
             value, nodes = cut.output.name, [*nodes, cut.name]
         return Core(tuple(nodes), value, (source,))
@@ -81,8 +81,12 @@ def _pads_zeros(graph: Graph, node: Node) -> bool:
     if base_name(node) != "constant_pad_nd" or (len(node.args) > 2 and node.args[2] not in (0, None)):
         return False
     widths, rank, padded = node.args[1], len(node.output.spec.shape), node.output.name
-    alone = len(graph.users[padded]) == 1 and padded not in graph.returned
-    return alone and not node.kwargs and len(widths) <= 2 * (rank - 2) and all(n >= 0 for n in widths)
+    return (
+        graph.is_read_once(padded)
+        and not node.kwargs
+        and len(widths) <= 2 * (rank - 2)
+        and all(n >= 0 for n in widths)
+    )
 
 
 def _drops_columns(graph: Graph, node: Node) -> bool:

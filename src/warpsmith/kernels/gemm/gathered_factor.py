@@ -39,7 +39,7 @@ def find_gathered_factor(graph: Graph, product: Product, factor: Factor) -> Gath
     batch = {factor.dims[d] for d in product.batch}
     if graph.specs[rows].dtype not in INDICES or not set(range(rank)) <= batch:
         return None
-    if len(graph.users[factor.value]) != 1 or factor.value in graph.returned:
+    if not graph.is_read_once(factor.value):
         return None
     if table_spec.stride[1:] != factor_spec.stride[rank:] or table_spec.shape[0] == 0:
         return None

@@ -55,11 +55,7 @@ def match_lrn(graph: Graph, node: Node) -> Core | None:
     shape = graph.specs[widen.uses[0]].shape
     narrow = _back(graph, node.output.name, shape)
     intermediates = (n.output.name for n in (widen, pad))
-    if (
-        not narrow
-        or len(shape) < 3
-        or any(len(graph.users[v]) != 1 or v in graph.returned for v in intermediates)
-    ):
+    if not narrow or len(shape) < 3 or not all(map(graph.is_read_once, intermediates)):
         return None
     if graph.specs[widen.output.name].shape[:3] != (shape[0], 1, shape[1]):
         return None

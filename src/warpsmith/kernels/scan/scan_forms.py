@@ -69,8 +69,7 @@ def _exclusive(graph: Graph, node: Node, axis: int, within: Collection[str]) -> 
 def _maker(graph: Graph, value: str, within: Collection[str]) -> Node | None:
     """The node that makes a value which one node alone reads."""
     maker = graph.producer.get(value)
-    alone = len(graph.users[value]) == 1 and value not in graph.returned
-    return maker if maker is not None and maker.name in within and alone else None
+    return maker if maker is not None and maker.name in within and graph.is_read_once(value) else None
 
 
 def _reader(graph: Graph, value: str, within: Collection[str]) -> Node | None:
