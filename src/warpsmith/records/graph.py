@@ -7,6 +7,7 @@ Arguments of a node are JSON, with these tagged forms for what JSON lacks:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from .partial_update import count_written_bytes, find_writers
 from .record import Record
 
 ITEM_BYTES = {
@@ -148,6 +150,23 @@ class Graph(Record):
     def returned(self) -> frozenset[str]:
         return frozenset(o.value for o in self.outputs if o.value is not None)
 
+    @cached_property
+    def partial_updates(self) -> dict[str, tuple[Node, ...]]:
+        """New values of inputs that other values were written into, with the nodes that did so, the last first. Such a value is no result besides."""
+        found = {o.value: find_writers(self, o) for o in self.outputs if o.value is not None}
+        times = Counter(o.value for o in self.outputs)
+        return {value: nodes for value, nodes in found.items() if nodes and times[value] == 1}
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of all outputs; of an update in parts those parts."""
+        return sum(
+            sum(count_written_bytes(self, node) for node in self.partial_updates[name])
+            if name in self.partial_updates
+            else self.specs[name].nbytes
+            for name in self.returned
+        )
+
     def is_read_once(self, value: str) -> bool:
         """Tell whether one node alone reads a value, and nobody outside of the graph."""
         return len(self.users[value]) == 1 and value not in self.returned
@@ -160,7 +179,7 @@ class Graph(Record):
     def least_bytes(self) -> int:
         """Every input that is used read once, every output written once."""
         read = sum(i.spec.nbytes for i in self.inputs if self.users[i.name] or i.name in self.returned)
-        return read + sum(self.specs[name].nbytes for name in self.returned)
+        return read + self.written_bytes
 
 
 def _show_argument(arg: Any) -> str:

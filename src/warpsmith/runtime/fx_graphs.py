@@ -15,6 +15,7 @@ import torch
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, GraphOutput, Node, Region
+from ..records.partial_update import takes_update
 from ..tasks.regions import topological_groups
 from ..tasks.values import literal_tensor
 from .interpreter import aten_op, decode, find_executed_op, takes_device
@@ -169,8 +170,7 @@ class _Builder:
 def find_updated_input(graph: Graph, output: GraphOutput) -> str:
     """Find the graph input that takes an update. Raises TaskError where there is none."""
     for item in graph.inputs:
-        target = item.target if output.role == "buffer_update" else item.name
-        if target == output.target and (item.role == "input") == (output.role == "input_update"):
+        if takes_update(item, output):
             return item.name
     raise TaskError(f"the graph updates {output.target}, which is none of its inputs")
 

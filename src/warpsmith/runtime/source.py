@@ -15,6 +15,7 @@ from ..errors import TaskError
 from ..records import Graph, GraphOutput, Node, Region, TensorSpec
 from ..tasks.regions import topological_groups
 from .fx_graphs import find_updated_input, returns_list
+from .in_place import find_in_place_updates
 from .interpreter import aten_op, find_executed_op, takes_device
 
 PRELUDE = '''\
@@ -99,10 +100,12 @@ class _Writer:
         self.graph, self.regions, self.device = graph, regions, device
         self.on_device = "" if device == "cpu" else f", device={device!r}"
         self.constants: dict[str, str] = {}  # expression → name: looked up once, when bound
+        self.in_place: dict[str, str] = {}  # name of a node that updates an input → its operation
         self.body: list[str] = []
 
     def text(self) -> str:
         steps = topological_groups(self.graph, self.regions)
+        self.in_place = find_in_place_updates(self.graph, steps)
         dead = _deaths(self.graph, steps)
         for step, names in zip(steps, dead, strict=True):
             if isinstance(step, Region):
@@ -143,7 +146,7 @@ class _Writer:
     def _node(self, node: Node) -> None:
         name = find_executed_op(node.op)
         aten_op(name)
-        op = self._constant(f"torch.ops.{name}._op", "op_")
+        op = self._constant(f"torch.ops.{self.in_place.get(node.name, name)}._op", "op_")
         args = [self._argument(a) for a in node.args]
         kwargs = dict(node.kwargs)
         if self.device != "cpu" and takes_device(node.op):
@@ -185,11 +188,12 @@ class _Writer:
         )
 
     def _finish(self) -> None:
-        """Buffer updates after everything was computed.
+        """Updates that no node has made where they are, after everything was computed.
 
         Leaves that alias what is updated are copied first.
         """
-        updates = [o for o in self.graph.outputs if o.role != "output" and o.value is not None]
+        written = {self.graph.by_name[name].output.name for name in self.in_place}
+        updates = [o for o in self.graph.outputs if o.role != "output" and o.value not in (None, *written)]
         updated = {find_updated_input(self.graph, o) for o in updates}
         leaves = [o for o in self.graph.outputs if o.role == "output"]
         expressions = [self._leaf(o, updated) for o in leaves]

@@ -177,3 +177,35 @@ def test_a_limit_names_the_peaks_that_it_used():
     quiet = PEAKS.model_copy(update={"quiet": tuple(PEAKS.rates)})
     assert not limit(RELU, quiet).busy
     assert quiet.used.key == PEAKS.used.key != PEAKS.model_copy(update={"flops": 1.0}).used.key
+
+
+def update(reading: bool) -> Graph:
+    """A row is put into a cache that stays an input; `reading`: then all of it is read, under a mask."""
+    cache, row, at = spec(2, 8, 4096, 64), spec(2, 8, 1, 64), spec(1, dtype="int64")
+    query, seen = spec(2, 8, 1, 64), spec(2, 1, 1, 4096, dtype="bool")
+    args = ({"v": "k"}, [None, None, {"v": "at"}], {"v": "row"})
+    nodes = [node("new", "aten.index_put.default", cache, *args)]
+    attended = [{"v": "q"}, {"v": "new"}, {"v": "new"}, {"v": "m"}]
+    nodes += [node("y", "aten.scaled_dot_product_attention.default", query, *attended)] if reading else []
+    inputs = {"k": cache, "row": row, "at": at} | ({"q": query, "m": seen} if reading else {})
+    updated = GraphOutput(value="new", role="input_update", target="k")
+    results = (GraphOutput(value="y"),) if reading else ()
+    return graph(inputs, *nodes).model_copy(update={"outputs": (updated, *results)})
+
+
+def test_of_a_cache_that_takes_a_row_the_row_alone_must_be_written():
+    only, attended = limit(update(False), PEAKS), limit(update(True), PEAKS)
+    row, at, query, mask = 2 * 8 * 64 * 4, 8, 2 * 8 * 64 * 4, 2 * 4096
+    assert only.least_bytes == 2 * row + at, "the row is read and written"
+    assert update(False).least_bytes == only.least_bytes + spec(2, 8, 4096, 64).nbytes, "as a graph it is read"
+    cache = 2 * 8 * 4096 * 64 * 4
+    assert attended.least_bytes == cache + 2 * row + at + 2 * query + mask
+    left_out = hard_floor(attended, update(True)) / hard_floor(attended)
+    assert left_out == pytest.approx(1 - cache / attended.least_bytes), "the mask may hide all of it"
+
+
+def test_a_cache_that_is_returned_too_is_written_whole():
+    both = update(False)
+    returned = both.model_copy(update={"outputs": (*both.outputs, GraphOutput(value="new"))})
+    cache = 2 * 8 * 4096 * 64 * 4
+    assert limit(returned, PEAKS).least_bytes == 2 * cache + 2 * 8 * 64 * 4 + 8

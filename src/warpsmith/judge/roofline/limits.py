@@ -34,7 +34,7 @@ SPARSE_WINDOWS = ("conv", "pool")  # a stride beyond the window skips elements
 def limit(graph: Graph, peaks: Peaks, cold: bool = True) -> Limit:
     """Speed-of-light floor of the whole graph. `cold`: the inputs start in main memory."""
     read = sum(_demand(graph, i.name, i.spec) for i in graph.inputs)
-    written = sum(graph.specs[name].nbytes for name in graph.returned)
+    written = graph.written_bytes
     rate = peaks.arithmetic({s.dtype for s in graph.specs.values()}, _convolves(graph.nodes))
     return _limit(read, written, graph.flops, peaks, cold, rate)
 
@@ -89,7 +89,7 @@ def _demand(
     """Bytes of a value that its users must read: all of it, unless every user takes a part. `certain`: whatever masks hide and however often
     an index names the same.
     """
-    if name in graph.returned and inside is None:
+    if name in graph.returned and inside is None and name not in graph.partial_updates:
         return spec.nbytes
     users = [n for n in graph.users[name] if inside is None or n.name in inside]
     return min(spec.nbytes, sum(_part(graph, node, name, spec, inside, certain) for node in users))
@@ -100,7 +100,8 @@ def _part(
 ) -> int:
     kind = node.op.split(".")[1]
     outputs = [v for v in node.outputs if v is not None]
-    if kind in VIEWS:
+    writers = [n for nodes in graph.partial_updates.values() for n in nodes] if inside is None else []
+    if kind in VIEWS or (any(node is w for w in writers) and node.args[0] == {"v": name}):
         return sum(_demand(graph, v.name, v.spec, inside, certain) for v in outputs)
     if certain and kind in LOOKUPS | BAGS and node.args[0] == {"v": name}:
         return 0
