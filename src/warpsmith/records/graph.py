@@ -153,9 +153,9 @@ class Graph(Record):
     @cached_property
     def partial_updates(self) -> dict[str, tuple[Node, ...]]:
         """New values of inputs that other values were written into, with the nodes that did so, the last first. Such a value is no result besides."""
-        found = {o.value: find_writers(self, o) for o in self.outputs if o.value is not None}
+        writers = {o.value: find_writers(self, o) for o in self.outputs if o.value is not None}
         times = Counter(o.value for o in self.outputs)
-        return {value: nodes for value, nodes in found.items() if nodes and times[value] == 1}
+        return {value: nodes for value, nodes in writers.items() if nodes and times[value] == 1}
 
     @property
     def written_bytes(self) -> int:

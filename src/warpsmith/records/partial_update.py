@@ -50,10 +50,10 @@ def _writes_part(graph: Graph, node: Node) -> bool:
     at = WRITTEN.get(_base_name(node))
     if at is None or len(node.args) <= at or not all(map(_is_value, (node.args[0], node.args[at]))):
         return False
-    operand, others = node.args[0]["v"], node.model_copy(update={"args": node.args[1:]})
-    others.__dict__.pop("uses", None)
+    operand, remainder = node.args[0]["v"], node.model_copy(update={"args": node.args[1:]})
+    remainder.__dict__.pop("uses", None)
     before, after = graph.specs[operand], node.output.spec
-    return operand not in others.uses and (before.shape, before.dtype) == (after.shape, after.dtype)
+    return operand not in remainder.uses and (before.shape, before.dtype) == (after.shape, after.dtype)
 
 
 def _is_value(argument: Any) -> bool:

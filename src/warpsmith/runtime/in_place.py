@@ -41,12 +41,14 @@ def _find_chain(graph: Graph, steps: Sequence[Region | Node], output: GraphOutpu
     writers = graph.partial_updates.get(output.value or "", ())
     single = {s.name for s in steps if isinstance(s, Node)}
     chain = {node.name: operation for node in writers if (operation := _find_operation(node))}
-    alone = all(_is_last_reader(graph, steps, node.args[0]["v"], node) for node in writers if node.name in single)
+    alone = all(
+        _is_last_reader(graph, steps, node.args[0]["v"], node) for node in writers if node.name in single
+    )
     if not writers or len(chain) < len(writers) or not single.issuperset(chain) or not alone:
         return {}
     memory = {node.args[0]["v"] for node in writers} | {str(output.value)}
-    others = {o.value for o in graph.outputs if o is not output}
-    return {} if others & _find_views(graph, single, memory) else chain
+    returned = {o.value for o in graph.outputs if o is not output}
+    return {} if returned & _find_views(graph, single, memory) else chain
 
 
 def _find_operation(node: Node) -> str:

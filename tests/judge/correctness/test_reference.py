@@ -125,6 +125,39 @@ def test_rows_of_integers_are_rebuilt_there_too(scratch: Scratch) -> None:
     assert torch.equal(there[1], torch.arange(9))  # sorted
 
 
+def test_an_update_in_place_is_profiled_as_it_is_deployed_on_a_copy(
+    monkeypatch: pytest.MonkeyPatch, scratch: Scratch
+) -> None:
+    specs = [
+        SPEC,
+        TensorSpec(shape=(1,), dtype="int64", stride=(1,)),
+        TensorSpec(shape=(6,), dtype="float32", stride=(1,)),
+    ]
+    inputs = tuple(
+        GraphInput(name=n, target=n, role="input", spec=s) for n, s in zip("xir", specs, strict=True)
+    )
+    args = ({"v": "x"}, [{"v": "i"}], {"v": "r"})
+    put = Node(
+        name="new", op="aten.index_put.default", args=args, kwargs={}, outputs=(Value(name="new", spec=SPEC),)
+    )
+    graph = Graph(
+        inputs=inputs,
+        nodes=(put,),
+        outputs=(GraphOutput(value="new", role="input_update", target="x"),),
+        tree="",
+    )
+    values, made, copies = scratch.new("values"), reference.Reference(), []
+    write_tensors(values, specs, [torch.zeros(4, 6), torch.tensor([2]), torch.ones(6)])
+    before, run_in_place = values.read_bytes(), reference.run_in_place
+    monkeypatch.setattr(made, "_graph", lambda variant: graph)
+    monkeypatch.setattr(
+        reference, "run_in_place", lambda *asked: (copies.append(asked[2]["x"]), run_in_place(*asked))
+    )
+    assert made.profile_nodes("main", str(values))["microseconds"].keys() == {"new"}
+    assert torch.equal(copies[0][2], torch.ones(6))
+    assert values.read_bytes() == before
+
+
 class Asked:
     """Workers that answer for a GPU, and what they were asked."""
 

@@ -197,7 +197,9 @@ def test_of_a_cache_that_takes_a_row_the_row_alone_must_be_written():
     only, attended = limit(update(False), PEAKS), limit(update(True), PEAKS)
     row, at, query, mask = 2 * 8 * 64 * 4, 8, 2 * 8 * 64 * 4, 2 * 4096
     assert only.least_bytes == 2 * row + at, "the row is read and written"
-    assert update(False).least_bytes == only.least_bytes + spec(2, 8, 4096, 64).nbytes, "as a graph it is read"
+    assert update(False).least_bytes == only.least_bytes + spec(2, 8, 4096, 64).nbytes, (
+        "as a graph it is read"
+    )
     cache = 2 * 8 * 4096 * 64 * 4
     assert attended.least_bytes == cache + 2 * row + at + 2 * query + mask
     left_out = hard_floor(attended, update(True)) / hard_floor(attended)

@@ -325,7 +325,9 @@ class Reference:
             work: Callable[[], object] = partial(stepper.step, node, read)
             if node.name in in_place:
                 updated = node.args[0]["v"]
-                work = partial(run_in_place, in_place[node.name], node, read | {updated: read[updated].clone()})
+                work = partial(
+                    run_in_place, in_place[node.name], node, read | {updated: read[updated].clone()}
+                )
             runs = []
             for _ in range(PROFILE_REPEATS):
                 runs.append(self._nanoseconds(work, flush))
