@@ -56,6 +56,17 @@ def return_new(cache: torch.Tensor, row: torch.Tensor, place: torch.Tensor) -> t
     return cache
 
 
+def return_unsafe_view(cache: torch.Tensor, row: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    cache.index_copy_(0, place, row)
+    view: torch.Tensor = torch.ops.aten._unsafe_view.default(cache, [24])
+    return view
+
+
+def return_shuffled(cache: torch.Tensor, row: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    cache.index_copy_(0, place, row)
+    return torch.nn.functional.pixel_shuffle(cache[None, None], 1)
+
+
 def swap_halves(cache: torch.Tensor, row: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
     cache.index_copy_(0, place, cache[:1].flip(1))
     return row + 1
@@ -74,6 +85,7 @@ def keep_old(cache: torch.Tensor, row: torch.Tensor, place: torch.Tensor) -> tor
 
 BODIES = {
     append: True, append_twice: True, read_before: True, add_before_and_after: True, return_view_of_new: False, return_new: False,
+    return_unsafe_view: False, return_shuffled: False,
     swap_halves: False, write_elsewhere: False, keep_old: False,
 }  # fmt: skip
 

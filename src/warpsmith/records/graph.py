@@ -95,6 +95,16 @@ class Node(Record):
         return tuple(dict.fromkeys(_find_references([*self.args, *self.kwargs.values()])))
 
     @property
+    def base_name(self) -> str:
+        """ "aten.sum.dim_IntList" → "sum"; empty for an operation that is not of ATen."""
+        space, name, *_ = (*self.op.split("."), "")
+        return name if space == "aten" else ""
+
+    def count_reads(self, value: str) -> int:
+        """Count how often a value stands among the arguments."""
+        return sum(name == value for name in _find_references([*self.args, *self.kwargs.values()]))
+
+    @property
     def listing(self) -> str:
         """The node on one line, for people."""
         outputs = ", ".join(v.name if v is not None else "_" for v in self.outputs)
@@ -152,7 +162,9 @@ class Graph(Record):
 
     @cached_property
     def partial_updates(self) -> dict[str, tuple[Node, ...]]:
-        """New values of inputs that other values were written into, with the nodes that did so, the last first. Such a value is no result besides."""
+        """New values of inputs that other values were written into, by name: the nodes that did so, the last first. No such value is
+        another result, too.
+        """
         writers = {o.value: find_writers(self, o) for o in self.outputs if o.value is not None}
         times = Counter(o.value for o in self.outputs)
         return {value: nodes for value, nodes in writers.items() if nodes and times[value] == 1}

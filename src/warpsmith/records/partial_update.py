@@ -41,25 +41,19 @@ def takes_update(item: GraphInput, output: GraphOutput) -> bool:
 
 
 def count_written_bytes(graph: Graph, node: Node) -> int:
-    """Count the bytes that a node of `find_writers` writes to its first operand."""
-    return graph.specs[node.args[WRITTEN[_base_name(node)]]["v"]].nbytes
+    """Count the bytes that a node of `find_writers` writes to its first operand at least; a value may be broadcast to its places."""
+    return graph.specs[node.args[WRITTEN[node.base_name]]["v"]].nbytes
 
 
 def _writes_part(graph: Graph, node: Node) -> bool:
     """Tell whether a node gives its first operand with other elements in some places, and reads it nowhere else."""
-    at = WRITTEN.get(_base_name(node))
+    at = WRITTEN.get(node.base_name)
     if at is None or len(node.args) <= at or not all(map(_is_value, (node.args[0], node.args[at]))):
         return False
-    operand, remainder = node.args[0]["v"], node.model_copy(update={"args": node.args[1:]})
-    remainder.__dict__.pop("uses", None)
+    operand = node.args[0]["v"]
     before, after = graph.specs[operand], node.output.spec
-    return operand not in remainder.uses and (before.shape, before.dtype) == (after.shape, after.dtype)
+    return node.count_reads(operand) == 1 and (before.shape, before.dtype) == (after.shape, after.dtype)
 
 
 def _is_value(argument: Any) -> bool:
     return isinstance(argument, dict) and "v" in argument
-
-
-def _base_name(node: Node) -> str:
-    space, name, *_ = (*node.op.split("."), "")
-    return name if space == "aten" else ""

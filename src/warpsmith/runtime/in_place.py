@@ -13,9 +13,12 @@ from typing import Any
 import torch
 
 from ..records import Graph, GraphOutput, Node, Region
-from .interpreter import aten_op, decode
+from .interpreter import aten_op, decode, find_executed_op
 
-RESHAPES = frozenset({"reshape", "flatten", "unflatten", "contiguous", "expand_as", "reshape_as"})
+UNANNOTATED = frozenset({
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "channel_shuffle", "dropout", "meshgrid", "native_channel_shuffle",
+    "pixel_shuffle", "pixel_unshuffle", "type_as",
+})  # fmt: skip
 # may return their operand's memory, which their schemas do not say
 
 
@@ -40,11 +43,10 @@ def _find_chain(graph: Graph, steps: Sequence[Region | Node], output: GraphOutpu
     """The operations of an update's nodes, where it can be made where the input is; else nothing."""
     writers = graph.partial_updates.get(output.value or "", ())
     single = {s.name for s in steps if isinstance(s, Node)}
-    chain = {node.name: operation for node in writers if (operation := _find_operation(node))}
-    alone = all(
-        _is_last_reader(graph, steps, node.args[0]["v"], node) for node in writers if node.name in single
-    )
-    if not writers or len(chain) < len(writers) or not single.issuperset(chain) or not alone:
+    chain = {node.name: _find_operation(node) for node in writers}
+    if not all(chain.values()) or not single.issuperset(chain):
+        return {}
+    if not all(_is_last_reader(graph, steps, node.args[0]["v"], node) for node in writers):
         return {}
     memory = {node.args[0]["v"] for node in writers} | {str(output.value)}
     returned = {o.value for o in graph.outputs if o is not output}
@@ -72,8 +74,8 @@ def _may_share(step: Region | Node) -> bool:
     """Tell whether a step's results may be views of what it reads. A unit's never are."""
     if isinstance(step, Region):
         return False
-    schema = aten_op(step.op)._schema  # type: ignore[attr-defined]
-    return step.op.split(".")[1] in RESHAPES or any(r.alias_info is not None for r in schema.returns)
+    schema = aten_op(find_executed_op(step.op))._schema  # type: ignore[attr-defined]
+    return step.base_name in UNANNOTATED or any(r.alias_info is not None for r in schema.returns)
 
 
 def _find_views(graph: Graph, single: set[str], memory: set[str]) -> set[str]:

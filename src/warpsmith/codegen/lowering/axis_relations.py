@@ -37,8 +37,7 @@ PICKING = {"nll_loss_forward", "gather"}  # take one element of each row, at an 
 
 def base_name(node: Node) -> str:
     """ "aten.sum.dim_IntList" → "sum"."""
-    parts = node.op.split(".")
-    return parts[1] if parts[0] == "aten" and len(parts) > 1 else ""
+    return node.base_name
 
 
 def order_of(graph: Graph, node: Node) -> list[int]:

@@ -100,8 +100,7 @@ def _part(
 ) -> int:
     kind = node.op.split(".")[1]
     outputs = [v for v in node.outputs if v is not None]
-    writers = [n for nodes in graph.partial_updates.values() for n in nodes] if inside is None else []
-    if kind in VIEWS or (any(node is w for w in writers) and node.args[0] == {"v": name}):
+    if kind in VIEWS or (inside is None and _writes_into(graph, node, name)):
         return sum(_demand(graph, v.name, v.spec, inside, certain) for v in outputs)
     if certain and kind in LOOKUPS | BAGS and node.args[0] == {"v": name}:
         return 0
@@ -116,6 +115,12 @@ def _part(
     if kind == ATTENTION and {"v": name} in node.args[1:3] and node.args[0] != {"v": name}:
         return int(spec.nbytes * _count_seen_share(graph, node, certain))
     return spec.nbytes
+
+
+def _writes_into(graph: Graph, node: Node, name: str) -> bool:
+    """Tell whether a node writes to parts of this value, as an update of an input: it need not read the rest."""
+    is_writer = any(node in nodes for nodes in graph.partial_updates.values())
+    return is_writer and node.args[0] == {"v": name}
 
 
 def _count_seen_share(graph: Graph, node: Node, certain: bool) -> float:
