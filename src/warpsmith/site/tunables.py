@@ -49,5 +49,6 @@ MEANINGS = {
     "UNROLL": "packs of a thread under way at once",
     "VEC": "neighbours in one load or store",
     "WARPGROUPS": "warpgroups of a block",
+    "WEIGHT_PARTS": "halves that a softmax weight is the sum of: 2 is as exact as float32",
     "WM": "rows of a warp's part of a tile",
 }

@@ -55,6 +55,14 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return pair;
 }
 
+// The two floats of such a register.
+__device__ __forceinline__ Pack<float, 2> unpack_f16(uint32_t pair) {
+  Pack<float, 2> both;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}" : "=f"(both.at[0]), "=f"(both.at[1]) : "r"(pair));
+  return both;
+}
+__device__ __forceinline__ Pack<float, 2> unpack_bf16(uint32_t pair) { return {{__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)}}; }
+
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }

@@ -87,6 +87,10 @@ def biased(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor
     return attention(q, k, v, attn_mask=mask)
 
 
+def biased_by_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return attention(q, k, v, attn_mask=bias.permute(2, 0, 1)[None])
+
+
 def three(make: Callable[..., torch.Tensor], *shape: int) -> Made:
     return lambda: (make(*shape), make(*shape), make(*shape))
 
@@ -97,6 +101,7 @@ QUICK: dict[str, Case] = {
     "heads inside, a map behind": (heads_merged, lambda: (half(2, 65, 2, 33),), {}),
     "written out, padded keys": (padded, lambda: (half(2, 3, 37, 64), half(2, 3, 75, 64), half(2, 3, 75, 64), torch.tensor([75, 40])), {}),
     "a slope a head": (alibi, lambda: (*three(half, 1, 3, 83, 32)(), torch.rand(3, 1, 1)), SMALL),
+    "a bias whose heads are neighbours": (biased_by_heads, lambda: (*three(half, 2, 3, 49, 32)(), half(49, 49, 3)), {}),
     "a window": (windowed, lambda: (brain(1, 4, 150, 40), brain(1, 2, 150, 40), brain(1, 2, 150, 40)), SMALL),
 }  # fmt: skip
 REST: dict[str, Case] = {
@@ -168,6 +173,34 @@ def test_a_row_without_keys_is_zero_as_the_library_has_it(emulated: CudaBench) -
         biased, lambda: (half(1, 2, 33, 32), half(1, 2, 40, 32), half(1, 2, 40, 32), mask)
     )
     emulated.check(unit_of(graph, {}), graph, args)
+
+
+@pytest.mark.parametrize("make", [half, brain])
+def test_where_the_library_computes_in_float32_only_the_result_is_rounded(
+    emulated: CudaBench, make: Callable[..., torch.Tensor]
+) -> None:
+    graph, args = emulated.case(biased_by_heads, lambda: (*three(make, 8, 3, 49, 32)(), make(49, 49, 3)))
+    unit = unit_of(graph, {})
+    named = dict(zip((i.name for i in graph.inputs), args, strict=True))
+    named |= run_graph(graph, named, wanted=set(unit.region.inputs))
+    exact = biased_by_heads(*(a.double() for a in args))
+    rounded = exact.to(args[0].dtype).double()
+    errors = []
+    for parts in (1, 2):
+        (result,) = emulated.run(with_values(unit, {"WEIGHT_PARTS": parts}), graph, named)
+        errors.append((result.double() - exact).norm() / (rounded - exact).norm())
+    assert unit.values["WEIGHT_PARTS"] == 2
+    assert errors[1] < 1.01 < 1.1 < errors[0]
+
+
+@pytest.mark.parametrize("width", [32, 33])
+@pytest.mark.parametrize("masked", [True, False])
+def test_weights_have_two_parts_only_where_the_library_computes_in_float32(
+    emulated: CudaBench, masked: bool, width: int
+) -> None:
+    function = biased if masked else attention
+    graph, _ = emulated.case(function, lambda: (*three(half, 1, 2, 40, width)(), *[half(40, 40)] * masked))
+    assert ("WEIGHT_PARTS" in unit_of(graph, {}).values) == (masked and width == 33)
 
 
 def test_a_nan_stays_in_its_row(emulated: CudaBench) -> None:

@@ -82,6 +82,15 @@ inline uint32_t pack_pair_of(T low, T high) {
 inline uint32_t pack_f16(float low, float high) { return pack_pair_of(__float2half_rn(low), __float2half_rn(high)); }
 inline uint32_t pack_bf16(float low, float high) { return pack_pair_of(__float2bfloat16_rn(low), __float2bfloat16_rn(high)); }
 
+template <class T>
+inline Pack<float, 2> unpack_pair_of(uint32_t bits) {
+  T pair[2];
+  memcpy(pair, &bits, 4);
+  return {{load_as(pair[0]), load_as(pair[1])}};
+}
+inline Pack<float, 2> unpack_f16(uint32_t bits) { return unpack_pair_of<__half>(bits); }
+inline Pack<float, 2> unpack_bf16(uint32_t bits) { return unpack_pair_of<__nv_bfloat16>(bits); }
+
 inline void must_be_aligned(const void* p, int bytes, const char* what) {
   if ((uintptr_t)p % bytes != 0) fprintf(stderr, "%s at %p, not a multiple of %d\n", what, p, bytes), abort();
 }

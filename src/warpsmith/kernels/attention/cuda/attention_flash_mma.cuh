@@ -1,6 +1,6 @@
 //! FlashAttention-2 by mma.sync m16n8k16 (https://arxiv.org/abs/2307.08691): a block has QUERIES rows of one head, 16 or 32 a warp. Tiles of KEYS keys and values come by cp.async
 //! through STAGES stages of padded shared memory; scores, the online softmax and the sums stay in registers, weights become the left factor of the next product there.
-//! fp16 or bf16 factors, fp32 sums. Tiles that no row of the block sees are not read. Values: types, sizes and strides, indices of a head, the scale, the score's chain.
+//! fp16 or bf16 factors, fp32 sums; with two WEIGHT_PARTS a weight is a sum of two halves, as exact as fp32. Tiles that no row of the block sees are not read. Values: types, sizes and strides, indices of a head, the scale, the score's chain.
 
 typedef $element half_t;
 constexpr int64_t SIZE(int64_t n) { return n > 0 ? n : 1; }  // to divide by
@@ -8,6 +8,7 @@ constexpr int64_t HEADS = $heads, ROW_COUNT = $rows, KEY_COUNT = $keys, DEPTH = 
 constexpr bool CAUSAL = $causal, WINDOWED = $windowed, MAPPED = $mapped;
 constexpr int64_t LIMIT = $limit, FLOOR = $floor;  // a row sees keys from row + FLOOR to row + LIMIT
 constexpr int WARPS = QUERIES < BLOCK / 2 ? QUERIES / 16 : BLOCK / 32, THREADS = 32 * WARPS;
+constexpr int PARTS = $weight_parts;  // of a weight
 constexpr int TILES_M = QUERIES / (16 * WARPS);  // tiles of 16 rows, of a warp
 constexpr int PADDED_DEPTH = (int)ws::ceil_div(DEPTH, 16) * 16, PADDED_OUT = (int)ws::ceil_div(WIDTH_OUT, 16) * 16;
 // Rows in shared memory are an odd number of 16-byte chunks apart: the eight that ldmatrix reads at once lie in different banks.
@@ -162,18 +163,22 @@ __device__ __forceinline__ void add_weights(Scores& scores, Sums& sums, Softmax&
     }
 }
 
-// Adds weights times values: two tiles of scores are a left factor as they lie.
+// Adds weights times values: two tiles of scores are a left factor as they lie. Of two parts the second is what rounding the first leaves out.
 __device__ __forceinline__ void multiply_values(Sums& sums, const Scores& weights, const half_t* values) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int step = 0; step < KEYS / 16; step++) {
-    uint32_t a[TILES_M][4];
+    uint32_t a[PARTS][TILES_M][4];
 #pragma unroll
     for (int m = 0; m < TILES_M; m++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const float* const pair = weights[m][2 * step + i / 2] + i % 2 * 2;
-        a[m][i] = ws::pack_$kind(pair[0], pair[1]);
+        a[0][m][i] = ws::pack_$kind(pair[0], pair[1]);
+        if constexpr (PARTS == 2) {
+          const ws::Pack<float, 2> rounded = ws::unpack_$kind(a[0][m][i]);
+          a[1][m][i] = ws::pack_$kind(pair[0] - rounded.at[0], pair[1] - rounded.at[1]);
+        }
       }
 #pragma unroll
     for (int n = 0; n < PADDED_OUT / 16; n++) {
@@ -181,7 +186,9 @@ __device__ __forceinline__ void multiply_values(Sums& sums, const Scores& weight
       ws::ldmatrix_x4_trans(b, values + (step * 16 + lane % 16) * PITCH_OUT + n * 16 + lane / 16 * 8);
       const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
-      for (int m = 0; m < TILES_M; m++) ws::mma_$kind(sums[m][2 * n], a[m], low), ws::mma_$kind(sums[m][2 * n + 1], a[m], high);
+      for (int p = PARTS - 1; p >= 0; p--)
+#pragma unroll
+        for (int m = 0; m < TILES_M; m++) ws::mma_$kind(sums[m][2 * n], a[p][m], low), ws::mma_$kind(sums[m][2 * n + 1], a[p][m], high);
     }
   }
 }

@@ -30,7 +30,13 @@ from ..attention_rewrites import Attention
 from ..schedules.attention_schedule import MaterializedScoresSchedule
 from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
 from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
-from .flash_mma import cut_flash_mma, find_flash_attention, flash_attention_at, write_flash_mma
+from .flash_mma import (
+    cut_flash_mma,
+    find_flash_attention,
+    flash_attention_at,
+    is_reference_single,
+    write_flash_mma,
+)
 from .kv_rows import find_row_nodes
 from .materialized_scores import Heads, attention_body
 from .split_kv import (
@@ -191,7 +197,8 @@ def _offer_split_kv_mma(graph: Graph, region: Region, attention: Attention, hard
 def _offer_flash_mma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
     *heads, rows, keys = attention.raw
     depth, width = graph.specs[attention.query].shape[-1], graph.specs[attention.value].shape[-1]
-    sizes = AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor)
+    parts = 2 if is_reference_single(graph, attention) else None
+    sizes = AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor, parts)
     schedule = FlashMmaSchedule.choose(hardware, sizes)
     return Technique(
         FLASH_MMA,

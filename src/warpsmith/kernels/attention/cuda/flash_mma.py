@@ -81,6 +81,16 @@ def cut_flash_mma(graph: Graph, attention: Attention, taken: set[str], fuse: boo
     return None
 
 
+def is_reference_single(graph: Graph, attention: Attention) -> bool:
+    """Tell whether torch's attention falls back to products in float32, as it does where a mask is not dense along the keys, or there is a mask and
+    rows of a head are not whole copies of 16 bytes (`sdp_utils.cpp`): weights rounded to half are then beyond its error.
+    """
+    if not attention.library or not attention.mask:
+        return False
+    widths = (graph.specs[v].shape[-1] for v in (attention.query, attention.value))
+    return graph.specs[attention.mask].stride[-1] != 1 or any(w % 8 for w in widths)
+
+
 def write_flash_mma(graph: Graph, region: Region, attention: Attention) -> CudaBody:
     """Write the unit's kernel. Raises Unsupported."""
     parts = build_parts(graph, region, attention, _compute)
@@ -128,6 +138,7 @@ def _values(p: Parts, attention: Attention, scores: Sequence[str]) -> dict[str, 
         "floor": attention.floor or 0,
         "mapped": "false" if p.scores is None else "true",
         "scale": f"({attention.scale})",
+        "weight_parts": "WEIGHT_PARTS" if is_reference_single(p.graph, attention) else "1",
         "zero_without_keys": "true" if p.library else "false",
         "query_layout": _layout(query, ranks[0], ranks[0] - 1),
         "key_layout": _layout(key, ranks[1], key_feature),

@@ -29,6 +29,7 @@ class AttentionSizes:
     width: int
     limit: int | None = None
     floor: int | None = None
+    weight_parts: int | None = None  # that a weight is split into at first; None: it is rounded once
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -42,16 +43,21 @@ class FlashMmaSchedule(Schedule):
     keys: int = tunes("KEYS", 64)
     stages: int = tunes("STAGES", 2)
     size: int = tunes("BLOCK", 128)  # threads of a block; each warp has rows of its own
+    weight_parts: int | None = tunes("WEIGHT_PARTS", None)
 
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
         """The schedule that should take the least time among those that fit a block."""
-        fitting = [s for s in cls._list() if s.fits(hardware, sizes)]
-        return min(fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 32, 1))
+        fitting = [s for s in cls._list(sizes.weight_parts) if s.fits(hardware, sizes)]
+        return min(
+            fitting,
+            key=lambda s: s.us(hardware, sizes),
+            default=cls(64, 32, 1, weight_parts=sizes.weight_parts),
+        )
 
     @classmethod
-    def _list(cls) -> list[Self]:
-        return [cls(q, k, s) for q in (128, 64) for k in (64, 32) for s in (2, 1)]
+    def _list(cls, weight_parts: int | None) -> list[Self]:
+        return [cls(q, k, s, weight_parts=weight_parts) for q in (128, 64) for k in (64, 32) for s in (2, 1)]
 
     @property
     def tiles(self) -> int:
@@ -82,7 +88,8 @@ class FlashMmaSchedule(Schedule):
         blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
         share = TALL_SHARE if self.tiles > 1 else FLAT_SHARE
         share *= self.stages / (self.stages + 0.1)  # copies that wait for products, more so with one stage
-        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * sum(sizes.padded)
+        depth, width = sizes.padded
+        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * (depth + width * (self.weight_parts or 1))
         per_sm = flops / blocks * -(-blocks // hardware.sm_count)
         computing = per_sm / (share * FLOPS_PER_SM_CYCLE * hardware.sm_clock_mhz)
         return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
@@ -93,6 +100,8 @@ class FlashMmaSchedule(Schedule):
             "queries": (64,) if self.queries == 128 else (128,),
             "size": (256,),
         }
+        if self.weight_parts is not None:
+            domains["weight_parts"] = (1, 2)
         for field, values in (("stages", (1, 2, 3)), ("keys", (32, 64, 128))):
             largest = {
                 name: max((getattr(self, name), *domains.get(name, ())))
