@@ -143,6 +143,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.outside_state",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
+    "warpsmith.tasks.undone_copies",
     "warpsmith.tasks.values",
     "warpsmith.training.finishing",
     "warpsmith.training.searching",

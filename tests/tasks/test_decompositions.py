@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsmith.runtime.interpreter import run_graph
 from warpsmith.tasks.decompositions import LIBRARIES, UNINITIALISED
 from warpsmith.tasks.memory import export_module
 
@@ -95,6 +96,48 @@ def test_the_bias_of_a_convolution_in_half_precision_is_an_addition(
     assert ops[0] == "aten.convolution.default"
     assert "aten.add.Tensor" in ops
     assert graph.nodes[0].args[2] is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kernel", [(4, 4), (7, 7), (2, 6)])
+def test_a_patch_embedding_in_half_precision_is_a_linear_layer(
+    tmp_path: Path, kernel: tuple[int, int], bias: bool
+) -> None:
+    layer = torch.nn.Conv2d(3, 6, kernel, stride=kernel, bias=bias).half().eval()
+    pixels = torch.randn(2, 3, 4 * kernel[0], 2 * kernel[1]).half()
+    graph = export_module(layer, (pixels,), {}, tmp_path).task.main.graph
+    (output,) = graph.outputs
+    exact = layer.double()(pixels.double())
+    arguments = {"weight": layer.weight, "bias": layer.bias, "x": pixels, "input": pixels}
+    values = {i.name: next(v for k, v in arguments.items() if i.name.endswith(k)) for i in graph.inputs}
+    (result,) = run_graph(graph, values, float64=True, wanted={output.value}).values()
+    assert "aten.linear.default" in {n.op for n in graph.nodes}
+    assert graph.specs[output.value].stride == exact.stride()
+    torch.testing.assert_close(result, exact)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.Conv2d(3, 6, 4, stride=2),
+        torch.nn.Conv2d(3, 6, 4, stride=4, padding=2),
+        torch.nn.Conv2d(3, 6, 5, stride=5),  # a part of a patch remains
+        torch.nn.Conv2d(3, 6, 1),
+        torch.nn.Conv2d(3, 6, 2, stride=2, dilation=2),
+        torch.nn.Conv2d(3, 6, 4, stride=4, groups=3),
+        torch.nn.ConvTranspose2d(3, 6, 4, stride=4),
+    ],
+    ids=str,
+)
+def test_other_convolutions_stay_convolutions(tmp_path: Path, layer: torch.nn.Module) -> None:
+    graph = export_module(layer.half(), (torch.randn(2, 3, 16, 8).half(),), {}, tmp_path).task.main.graph
+    assert graph.nodes[0].op == "aten.convolution.default"
+
+
+def test_many_channels_stay_a_convolution(tmp_path: Path) -> None:
+    layer = torch.nn.Conv2d(8, 6, 4, stride=4).half()
+    graph = export_module(layer, (torch.randn(2, 8, 16, 8).half(),), {}, tmp_path).task.main.graph
+    assert graph.nodes[0].op == "aten.convolution.default"
 
 
 def test_the_bias_of_a_convolution_in_float32_stays_its_operand(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Out: the table for `ExportedProgram.run_decompositions`. Library calls (products
 layers) stay whole, so that what a candidate leaves to ATen runs as fast as the user's module does; so do
 operators that are one kernel in eager mode and one formula for a code generator. Losses and other
 composites that eager runs as several kernels fall apart into primitives, which can be fused. So do convolutions in half
-precision with a bias, and fake quantisation, for which torch has no decomposition: ours keeps every bit of ATen's CPU
+precision with a bias and patch embeddings, and fake quantisation, for which torch has no decomposition: ours keeps every bit of ATen's CPU
 kernels. And so do operators that a library registers itself: the processes that hold a graph do not import the library.
 """
 
@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import c_float
+from math import prod
 from typing import Any
 
 import torch
+
+COPIED_AT_ONCE = 8  # elements of half precision
 
 KEPT = (
     # library calls
@@ -85,15 +88,50 @@ def _overload(name: str) -> Any:
 
 
 def _convolution(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *geometry: Any) -> Any:
-    """A convolution in half precision and the addition of its bias, where a kernel that follows may take it in: with cuDNN, ATen
-    makes a pass of its own for it (`native/ConvUtils.h`, `native/cudnn/ConvShared.cpp`).
+    """In half precision: a patch embedding as the linear layer that it is; of other convolutions the addition of the bias apart, where a
+    kernel that follows may take it in: with cuDNN, ATen makes a pass of its own for it (`native/ConvUtils.h`, `native/cudnn/ConvShared.cpp`).
     """
-    if bias is None or x.dtype not in (torch.float16, torch.bfloat16):
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    if _is_patch_embedding(x, weight, *geometry):
+        return _embed_patches(x, weight, bias)
+    if bias is None:
         return NotImplemented
     sums = torch.ops.aten.convolution.default(x, weight, None, *geometry)
     for _ in range(x.dim() - 2):
         bias = bias.unsqueeze(-1)
     return sums + bias
+
+
+def _is_patch_embedding(
+    x: torch.Tensor, weight: torch.Tensor, stride: list[int], padding: list[int], dilation: list[int],
+    transposed: bool, output_padding: list[int], groups: int,
+) -> bool:  # fmt: skip
+    """Tell whether a convolution reads each pixel of an image of few channels once: cuDNN has no kernel for their tensor cores then."""
+    kernel = list(weight.shape[2:])
+    return (
+        x.dim() == 4 and weight.shape[1] < COPIED_AT_ONCE and weight.numel() > 0 and kernel == list(stride) and prod(kernel) > 1
+        and all(p == 0 for p in padding) and all(d == 1 for d in dilation) and not transposed and groups == 1
+        and all(n % k == 0 for n, k in zip(x.shape[2:], kernel, strict=True))
+    )  # fmt: skip
+
+
+def _embed_patches(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Patches (N, H W, C kh kw) by the weight (O, C kh kw), their rows padded so that a GEMM on tensor cores can copy 16 bytes at once."""
+    images, channels, height, width = x.shape
+    outputs, _, rows, columns = weight.shape
+    down, across, depth = height // rows, width // columns, channels * rows * columns
+    patches, factor = (
+        x.reshape(images, channels, down, rows, across, columns).permute(0, 2, 4, 1, 3, 5),
+        weight,
+    )
+    if depth % COPIED_AT_ONCE:
+        missing = -columns % COPIED_AT_ONCE
+        patches, factor = (torch.constant_pad_nd(t, [0, missing], 0) for t in (patches, factor))
+        depth += channels * rows * missing
+    patches, factor = patches.reshape(images, down * across, depth), factor.reshape(outputs, depth)
+    made = torch.nn.functional.linear(patches, factor, bias)
+    return made.permute(0, 2, 1).reshape(images, outputs, down, across).contiguous()
 
 
 def _per_tensor(x: torch.Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:

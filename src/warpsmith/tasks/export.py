@@ -30,6 +30,7 @@ from .decompositions import decomposition_table, drop_empty_operands
 from .flattened import FlatModule
 from .nodes import FIXED_GRAPH
 from .structure import list_held
+from .undone_copies import drop_undone_copies
 
 _DATA_DEPENDENT = (
     "GuardOnDataDependentSymNode",
@@ -117,6 +118,7 @@ def decompose(exported: Exported, filename: str) -> Exported:
             with _operators_known():
                 program = exported.program.run_decompositions(decomposition_table())
                 drop_empty_operands(program.graph)
+                drop_undone_copies(program.graph)
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
     return replace(exported, program=program)

@@ -19,7 +19,8 @@ WARP = 32  # threads whose accesses are one
 
 class CudaDataMovement(DataMovementPattern):
     # ATen's copy into another layout moves an element a thread: 8 us for 10 MB on an H200 (windows of a Swin layer, `dependent_launch_gather.json`).
-    slow = SLOW | {"clone"}
+    # Its padding by a constant is a fill of everything, and such a copy.
+    slow = SLOW | {"clone", "constant_pad_nd"}
 
     def check_mapping(self, mapping: Mapping) -> None:
         GatherKernel(mapping).body()
