@@ -85,7 +85,7 @@ def measure(file: Path, pairs: int) -> dict[str, Any]:
     name, graph, regions, dependent, plain = pickle.loads(file.read_bytes())
     inputs = draw(graph)
     paths = [
-        _written(file, kind, libraries) for kind, libraries in (("dependent", dependent), ("plain", plain))
+        written(file, kind, libraries) for kind, libraries in (("dependent", dependent), ("plain", plain))
     ]
     runs = [deploy(graph, list(zip(regions, libraries, strict=True)), "cuda") for libraries in paths]
     truth = [leaf.clone() for leaf in runs[1](inputs) if isinstance(leaf, torch.Tensor)]
@@ -108,7 +108,7 @@ def measure(file: Path, pairs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _written(file: Path, kind: str, libraries: Sequence[bytes]) -> list[Path]:
+def written(file: Path, kind: str, libraries: Sequence[bytes]) -> list[Path]:
     folder = Path("/tmp") / f"{file.stem}-{kind}"
     folder.mkdir(exist_ok=True)
     paths = [folder / f"unit{i}.so" for i in range(len(libraries))]

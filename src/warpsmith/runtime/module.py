@@ -26,6 +26,7 @@ from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
+from .graph_replays import GraphReplays, estimate_host_us, list_updated
 from .module_form import ModuleForm, has_same_parts, watch_as_before, watch_modules
 from .traceable import Exportable, Traceable
 
@@ -76,6 +77,7 @@ class OptimizedModule(torch.nn.Module):
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]
         self._run = deploy(rewritten or graph, parts, device) if runs else None
+        self._replays = self._make_replays() if self._is_launch_bound() else None
         self._traceable = self._make_traceable() if self._run is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
         self._complete = True
@@ -84,6 +86,18 @@ class OptimizedModule(torch.nn.Module):
         """Expect what the module was like when it was exported, which may be another than it is by now."""
         self._watched = watch_as_before(self.original, forms)
         self._traceable = self._make_traceable() if self._run is not None else None
+
+    def _is_launch_bound(self) -> bool:
+        """Tell whether launching a call on a GPU takes longer than it was measured to run."""
+        best = self.summary.best if self.summary is not None else None
+        if self._run is None or self.device_type != "cuda" or best is None:
+            return False
+        graph = self._graphs[1] or self._graphs[0]
+        return estimate_host_us(graph, [region for region, _ in self._kernels]) > best.median_us
+
+    def _make_replays(self) -> GraphReplays:
+        assert self._run is not None
+        return GraphReplays(self._run, list_updated(self._graphs[1] or self._graphs[0]))
 
     def _make_traceable(self) -> Traceable | None:
         graph, rewritten = self._graphs
@@ -102,15 +116,29 @@ class OptimizedModule(torch.nn.Module):
         if isinstance(matched, str):
             return self._answer_otherwise(args, kwargs, matched)
         inputs, objects = matched
-        assert self._run is not None
         self.fast_calls += 1
-        return self._results.build(self._run(inputs), objects)
+        run = self._replays or self._run
+        assert run is not None
+        return self._results.build(run(inputs), objects)
 
     def _answer_otherwise(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
         """Answer a call that the kernels do not apply to."""
         self.fallbacks += 1
         self.last_fallback = reason
         return self.original(*args, **kwargs)
+
+    @property
+    def cuda_graph(self) -> bool:
+        """Whether calls are replays of a CUDA graph: at first where launching them takes the host longer than they were measured to run.
+        It can be set; a copy decides anew.
+        """
+        return self._replays is not None
+
+    @cuda_graph.setter
+    def cuda_graph(self, wanted: bool) -> None:
+        if wanted and (self._run is None or self.device_type != "cuda"):
+            raise TaskError("there are no kernels on a GPU to capture")
+        self._replays = self._make_replays() if wanted else None
 
     @property
     def graph(self) -> Graph:
@@ -243,6 +271,8 @@ class OptimizedModule(torch.nn.Module):
             lines.append(
                 f"  for calls with {', '.join(arguments)} on {self.device_type}, without gradients or autocast"
             )
+            if self._replays is not None:
+                lines.append(f"  as a CUDA graph, since launching takes longer: {self._replays.describe()}")
             lines.append(f"  under torch.compile: {'operators' if self._traceable else 'the original runs'}")
         last = f", the last because {self.last_fallback}" if self.last_fallback else ""
         lines.append(f"  so far: {self.fast_calls} calls by kernels, {self.fallbacks} by the original{last}")

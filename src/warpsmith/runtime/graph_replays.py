@@ -1,0 +1,190 @@
+"""A candidate's launches as one CUDA graph, for calls that the host takes longer to launch than the device to run, as at decode.
+
+In: `run(inputs)` of `deployed`, and which inputs it updates. Out: a function that answers the same. Its first calls are `run`'s; then it captures one,
+and replays that. Inputs at steady addresses (weights, a cache) are read and updated where they are. Small ones that move are copied to where the graph
+reads them. Results are copies, so that the next call does not change them. Where that cannot be, calls stay `run`'s, and `reason` says why.
+
+Source: CUDA C++ Programming Guide, "CUDA Graphs"; PyTorch's notes on CUDA semantics, "CUDA Graphs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..progress import counted
+from ..records import Graph, Region
+from .fx_graphs import find_updated_input, returns_view
+
+Leaves = tuple[Any, ...]
+Run = Callable[[Sequence[Tensor]], Leaves]
+
+UNIT_US, NODE_US, VIEW_US = 6.0, 5.0, 1.5  # of the host for one step of a candidate
+CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
+MOST_CAPTURES = 4
+MOST_COPIED_BYTES = 4 << 20  # by a call
+
+
+class Replay(Protocol):
+    def replay(self) -> None: ...
+
+
+class Device(Protocol):
+    """What a device does with launches."""
+
+    def is_capturing(self) -> bool: ...
+
+    def stream(self) -> int: ...
+
+    def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
+        """Record the launches of a call, none of which runs."""
+
+
+class CudaDevice:
+    """The current CUDA device. Graphs that are captured for one stream share their memory: they are replayed one after another there."""
+
+    _pools: dict[tuple[int, int], Any] = {}
+
+    def is_capturing(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
+
+    def stream(self) -> int:
+        return torch.cuda.current_stream().cuda_stream
+
+    def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
+        key = torch.cuda.current_device(), self.stream()
+        pool = self._pools.setdefault(key, torch.cuda.graph_pool_handle())
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            leaves = function()
+        return graph, leaves
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A graph, the inputs that it reads and its leaves, which each replay writes anew. `moving`: inputs that are copied for a call."""
+
+    graph: Replay
+    inputs: tuple[Tensor, ...]
+    moving: tuple[int, ...]
+    steady: tuple[tuple[int, int, tuple[int, ...]], ...]  # number, address and strides of the others
+    leaves: Leaves
+    stream: int
+
+    def fits(self, inputs: Sequence[Tensor], stream: int) -> bool:
+        return stream == self.stream and all(
+            inputs[i].data_ptr() == address and inputs[i].stride() == strides
+            for i, address, strides in self.steady
+        )
+
+    def answer(self, inputs: Sequence[Tensor]) -> Leaves:
+        for i in self.moving:
+            self.inputs[i].copy_(inputs[i])
+        self.graph.replay()
+        return tuple(leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in self.leaves)
+
+
+class GraphReplays:
+    """`run` by replays of a CUDA graph. `updated`: numbers of the inputs that a call writes to."""
+
+    def __init__(self, run: Run, updated: frozenset[int], device: Device | None = None) -> None:
+        self._run, self._updated = run, updated
+        self._device: Device = device or CudaDevice()
+        self._captured: Captured | None = None
+        self._addresses: list[int] = []
+        self._moving: set[int] = set()
+        self._calls = self._captures = 0
+        self.reason = ""  # why it captures nothing (more)
+        self.replays = 0
+
+    @torch.no_grad()
+    def __call__(self, inputs: Sequence[Tensor]) -> Leaves:
+        if self.reason or self._device.is_capturing():
+            return self._run(inputs)
+        stream = self._device.stream()
+        if self._captured is not None and self._captured.fits(inputs, stream):
+            self.replays += 1
+            return self._captured.answer(inputs)
+        self._watch(inputs, self._captured is not None)
+        self._captured = None
+        if self._calls <= CALLS_BEFORE:
+            return self._run(inputs)
+        self.reason = self._refuse(inputs)
+        if self.reason:
+            return self._run(inputs)
+        return self._capture(inputs, stream)
+
+    def describe(self) -> str:
+        """How many calls were replays, and why there are no more."""
+        return f"{counted(self.replays, 'replay')}{f'; none any more, {self.reason}' if self.reason else ''}"
+
+    def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:
+        """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Large inputs that were
+        replaced, as weights are once in a while, are then looked at anew.
+        """
+        addresses = [t.data_ptr() for t in inputs]
+        pairs = zip(self._addresses, addresses, strict=False)
+        moved = {i for i, (last, present) in enumerate(pairs) if last != present}
+        if lost and _count_bytes(inputs, moved) > MOST_COPIED_BYTES:
+            self._calls = 0
+        else:
+            self._moving |= moved
+        self._addresses, self._calls = addresses, self._calls + 1
+
+    def _refuse(self, inputs: Sequence[Tensor]) -> str:
+        """Return why a graph would be wrong, or no gain; empty for none."""
+        if self._captures == MOST_CAPTURES:
+            return f"{MOST_CAPTURES} graphs were captured, and did not last"
+        if self._moving & self._updated:
+            return "an input that it updates is another tensor at each call"
+        copied = _count_bytes(inputs, self._moving)
+        if copied > MOST_COPIED_BYTES:
+            return f"{copied / 1e6:.0f} MB of inputs are other tensors at each call"
+        return ""
+
+    def _capture(self, inputs: Sequence[Tensor], stream: int) -> Leaves:
+        """Capture this call and answer it by the first replay."""
+        self._captures += 1
+        read = tuple(t.clone() if i in self._moving else t for i, t in enumerate(inputs))
+        try:
+            graph, leaves = self._device.capture(lambda: self._run(read))
+        except RuntimeError as error:
+            self.reason = f"its capture failed: {str(error).splitlines()[0]}"
+            return self._run(inputs)
+        if not _are_copyable(leaves, read):
+            self.reason = "a result shares memory with an input, or its elements overlap"
+            return self._run(inputs)
+        steady = [(i, t.data_ptr(), t.stride()) for i, t in enumerate(inputs) if i not in self._moving]
+        self._captured = Captured(graph, read, tuple(self._moving), tuple(steady), leaves, stream)
+        return self._captured.answer(inputs)
+
+
+def _count_bytes(inputs: Sequence[Tensor], numbers: Iterable[int]) -> int:
+    return sum(inputs[i].numel() * inputs[i].element_size() for i in numbers)
+
+
+def _are_copyable(leaves: Leaves, inputs: Sequence[Tensor]) -> bool:
+    """Tell whether copies of the leaves are what the leaves are."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    memory = {t.untyped_storage().data_ptr() for t in inputs}
+    return all(
+        torch.ops.aten.is_non_overlapping_and_dense(t) and t.untyped_storage().data_ptr() not in memory
+        for t in tensors
+    )
+
+
+def list_updated(graph: Graph) -> frozenset[int]:
+    """List the numbers of the inputs that a call of the graph writes to."""
+    numbers = {item.name: i for i, item in enumerate(graph.inputs)}
+    return frozenset(numbers[find_updated_input(graph, o)] for o in graph.outputs if o.role != "output")
+
+
+def estimate_host_us(graph: Graph, regions: Sequence[Region]) -> float:
+    """Estimate how long the host takes to launch a call, in microseconds."""
+    inside = {name for region in regions for name in region.nodes}
+    outside = [node for node in graph.nodes if node.name not in inside]
+    return UNIT_US * len(regions) + sum(VIEW_US if returns_view(node.op) else NODE_US for node in outside)

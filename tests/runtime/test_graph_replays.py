@@ -1,0 +1,260 @@
+"""Calls by replays of a CUDA graph answer as launches one by one do: on a device of the test's own, and on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from warpsmith.records import Graph
+from warpsmith.runtime.graph_replays import (
+    CALLS_BEFORE,
+    MOST_CAPTURES,
+    MOST_COPIED_BYTES,
+    CudaDevice,
+    Device,
+    GraphReplays,
+    Leaves,
+    Replay,
+    estimate_host_us,
+    list_updated,
+)
+from warpsmith.tasks.memory import export_module
+from warpsmith.tasks.regions import make_region
+
+CALLS = CALLS_BEFORE + 4
+
+
+@dataclass
+class Recorded:
+    function: Callable[[], Leaves]
+    leaves: Leaves
+
+    def replay(self) -> None:
+        for leaf, now in zip(self.leaves, self.function(), strict=True):
+            if isinstance(leaf, Tensor):
+                leaf.copy_(now)
+
+
+@dataclass
+class FakeDevice:
+    """Records as a GPU does: nothing runs at first, and a replay writes to the leaves of the recording."""
+
+    state: list[Tensor] = field(default_factory=list)  # what a call may update
+    capturing: bool = False
+    current: int = 0
+    fault: str = ""
+    captures: int = 0
+
+    def is_capturing(self) -> bool:
+        return self.capturing
+
+    def stream(self) -> int:
+        return self.current
+
+    def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
+        if self.fault:
+            raise RuntimeError(self.fault)
+        self.captures += 1
+        before = [t.clone() for t in self.state]
+        leaves = function()
+        for tensor, content in zip(self.state, before, strict=True):
+            tensor.copy_(content)
+        return Recorded(function, leaves), leaves
+
+
+def multiply(inputs: Sequence[Tensor]) -> Leaves:
+    x, weight = inputs
+    return x * weight, "constant"
+
+
+def append(inputs: Sequence[Tensor]) -> Leaves:
+    x, cache = inputs
+    cache.add_(x)
+    return (cache.sum(),)
+
+
+@pytest.fixture
+def device() -> FakeDevice:
+    return FakeDevice()
+
+
+def random_values() -> Tensor:
+    return torch.randn(3, 4)
+
+
+def test_answers_are_those_of_launches_and_results_stay(device: FakeDevice) -> None:
+    weight, answers = random_values(), []
+    run = GraphReplays(multiply, frozenset(), device)
+    for _ in range(CALLS):
+        x = random_values()
+        answers.append((x, run([x, weight])))
+    for x, (product, constant) in answers:
+        assert torch.equal(product, x * weight)
+        assert constant == "constant"
+    assert (device.captures, run.replays, run.reason) == (1, CALLS - CALLS_BEFORE - 1, "")
+
+
+def test_what_a_call_updates_where_it_is_is_updated_once(device: FakeDevice) -> None:
+    cache, expected = random_values(), torch.zeros(3, 4)
+    device.state = [cache]
+    run = GraphReplays(append, frozenset({1}), device)
+    expected += cache
+    for _ in range(CALLS):
+        x = random_values()
+        expected += x
+        (total,) = run([x, cache])
+        assert torch.equal(cache, expected)
+        assert torch.equal(total, expected.sum())
+    assert run.replays > 0
+
+
+def test_an_updated_input_that_moves_is_updated_by_launches(device: FakeDevice) -> None:
+    run = GraphReplays(append, frozenset({1}), device)
+    caches = [random_values() for _ in range(CALLS)]
+    for cache in caches:
+        x, before = random_values(), cache.clone()
+        run([x, cache])
+        assert torch.equal(cache, before + x)
+    assert device.captures == 0
+    assert "updates" in run.reason
+
+
+def test_a_replaced_weight_is_read_and_often_replaced_ones_end_it(device: FakeDevice) -> None:
+    run = GraphReplays(multiply, frozenset(), device)
+    weights = [random_values() for _ in range(MOST_CAPTURES + 2)]
+    for weight in weights:
+        for _ in range(CALLS):
+            x = random_values()
+            assert torch.equal(run([x, weight])[0], x * weight)
+    # The first graph takes the first weight where it is; the second one copies what moves.
+    assert device.captures == 2
+    assert run.reason == ""
+
+
+def test_large_weights_that_are_replaced_are_read_where_they_are(device: FakeDevice) -> None:
+    run = GraphReplays(multiply, frozenset(), device)
+    weights = [torch.randn(MOST_COPIED_BYTES // 4 + 1) for _ in range(2)]
+    for weight in weights:
+        for _ in range(CALLS):
+            x = torch.randn(1)
+            assert torch.equal(run([x, weight])[0], x * weight)
+    assert (device.captures, run.reason, run.replays) == (2, "", 2 * (CALLS - CALLS_BEFORE - 1) - 0)
+
+
+def test_other_strides_at_the_same_address_are_another_graph(device: FakeDevice) -> None:
+    memory = torch.randn(16)
+    run = GraphReplays(multiply, frozenset(), device)
+    for strides in ((4, 1), (1, 4), (4, 1), (1, 4), (4, 1), (1, 4)):
+        weight = memory.as_strided((4, 4), strides)
+        for _ in range(CALLS):
+            x = torch.randn(4, 4)
+            assert torch.equal(run([x, weight])[0], x * weight)
+    assert device.captures == MOST_CAPTURES
+    assert "did not last" in run.reason
+
+
+def test_large_inputs_that_move_are_not_copied(device: FakeDevice) -> None:
+    run = GraphReplays(multiply, frozenset(), device)
+    kept = [torch.ones(MOST_COPIED_BYTES // 4 + 1) for _ in range(CALLS)]
+    for x in kept:
+        run([x, torch.ones(1)])
+    assert device.captures == 0
+    assert "MB of inputs" in run.reason
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda inputs: (inputs[1][0],), lambda inputs: ((inputs[0] * 2)[:, :1].expand(3, 4),)],
+    ids=["of an input", "expanded"],
+)
+def test_results_that_a_copy_is_not_are_launched(
+    device: FakeDevice, function: Callable[[Sequence[Tensor]], Leaves]
+) -> None:
+    run, weight = GraphReplays(function, frozenset(), device), random_values()
+    for _ in range(CALLS):
+        x = random_values()
+        (result,), (expected,) = run([x, weight]), function([x, weight])
+        assert torch.equal(result, expected)
+        assert result.stride() == expected.stride()
+    assert "shares memory" in run.reason
+
+
+def test_where_nothing_can_be_captured_calls_are_launched(device: FakeDevice) -> None:
+    device.fault = "operation not permitted when stream is capturing\nCUDA kernel errors might be"
+    run, weight = GraphReplays(multiply, frozenset(), device), random_values()
+    for _ in range(CALLS):
+        x = random_values()
+        assert torch.equal(run([x, weight])[0], x * weight)
+    assert run.reason == "its capture failed: operation not permitted when stream is capturing"
+    assert run.describe() == f"0 replays; none any more, {run.reason}"
+
+
+def test_a_caller_who_captures_gets_launches_and_another_stream_its_own_graph(device: FakeDevice) -> None:
+    run, weight = GraphReplays(multiply, frozenset(), device), random_values()
+    device.capturing = True
+    for _ in range(CALLS):
+        run([random_values(), weight])
+    assert device.captures == 0
+    device.capturing = False
+    for device.current in (1, 2):
+        for _ in range(CALLS):
+            x = random_values()
+            assert torch.equal(run([x, weight])[0], x * weight)
+    assert device.captures == 2
+
+
+def exported(folder: Any) -> Graph:
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total += x.sum(0)
+            return torch.relu(x.view(2, 2, 8)) + 1
+
+    return export_module(Layer(), (torch.randn(4, 8),), {}, folder).task.main.graph
+
+
+def test_updated_inputs_and_the_time_of_launches_are_read_off_the_graph(tmp_path: Any) -> None:
+    graph = exported(tmp_path)
+    assert [graph.inputs[i].target for i in list_updated(graph)] == ["total"]
+    steps = [n.name for n in graph.nodes]
+    everything = estimate_host_us(graph, [])
+    relu = next(n.name for n in graph.nodes if "relu" in n.op)
+    add = steps[steps.index(relu) + 1]
+    fused = estimate_host_us(graph, [make_region(graph, [relu, add])])
+    view = next(n.name for n in graph.nodes if ".view" in n.op)
+    assert len(steps) == 5
+    assert everything > fused > 0
+    assert estimate_host_us(graph, [make_region(graph, [view, relu, add])]) < fused
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_replays_on_a_gpu() -> None:
+    device: Device = CudaDevice()
+    weight, cache = (torch.randn(64, 64, device="cuda") for _ in range(2))
+
+    def step(inputs: Sequence[Tensor]) -> Leaves:
+        x, weight, cache = inputs
+        cache.add_(x)
+        return (torch.relu(x @ weight), cache.sum())
+
+    runs = [GraphReplays(step, frozenset({2}), device) for _ in range(2)]  # they share memory
+    expected = cache.clone()
+    kept = []
+    for _ in range(CALLS):
+        for run in runs:
+            x = torch.randn(64, 64, device="cuda")
+            expected.add_(x)
+            kept.append((run([x, weight, cache]), torch.relu(x @ weight), expected.sum()))
+    for (product, total), expected_product, expected_total in kept:
+        assert torch.equal(product, expected_product)
+        assert torch.equal(total, expected_total)
+    assert all(run.replays > 0 and not run.reason for run in runs)
