@@ -34,7 +34,7 @@ class Replay(Protocol):
 
 
 class Device(Protocol):
-    """What a device does with launches."""
+    """Records launches, and replays them."""
 
     def is_capturing(self) -> bool: ...
 
@@ -119,7 +119,7 @@ class GraphReplays:
         return self._capture(inputs, stream)
 
     def describe(self) -> str:
-        """How many calls were replays, and why there are no more."""
+        """Tell how many calls were replays, and why there are no more."""
         return f"{counted(self.replays, 'replay')}{f'; none any more, {self.reason}' if self.reason else ''}"
 
     def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:

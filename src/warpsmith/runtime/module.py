@@ -129,7 +129,7 @@ class OptimizedModule(torch.nn.Module):
 
     @property
     def cuda_graph(self) -> bool:
-        """Whether calls are replays of a CUDA graph: at first where launching them takes the host longer than they were measured to run.
+        """Tell whether calls are replays of a CUDA graph: at first where launching them takes the host longer than they were measured to run.
         It can be set; a copy decides anew.
         """
         return self._replays is not None

@@ -130,8 +130,8 @@ def _embed_patches(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | N
         patches, factor = (torch.constant_pad_nd(t, [0, missing], 0) for t in (patches, factor))
         depth += channels * rows * missing
     patches, factor = patches.reshape(images, down * across, depth), factor.reshape(outputs, depth)
-    made = torch.nn.functional.linear(patches, factor, bias)
-    return made.permute(0, 2, 1).reshape(images, outputs, down, across).contiguous()
+    tokens = torch.nn.functional.linear(patches, factor, bias)
+    return tokens.permute(0, 2, 1).reshape(images, outputs, down, across).contiguous()
 
 
 def _per_tensor(x: torch.Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:

@@ -21,8 +21,8 @@ Values = dict[Node, Any]
 def drop_undone_copies(graph: Graph) -> None:
     """Drop them where they are; whoever reads a copy then reads what it was a copy of."""
     for node in list(graph.nodes):
-        if node.target is torch.ops.aten.clone.default and _reads_views_alone(node):
-            values = _values_without(node)
+        if node.target is torch.ops.aten.clone.default and _has_views_alone(node):
+            values = _compute_without(node)
             if values is not None:
                 for changed, value in values.items():
                     changed.meta["val"] = value
@@ -34,11 +34,11 @@ def _is_view(node: Node) -> bool:
     return getattr(node.target, "overloadpacket", None) in VIEWS
 
 
-def _reads_views_alone(copy: Node) -> bool:
+def _has_views_alone(copy: Node) -> bool:
     return bool(copy.users) and all(_is_view(user) for user in copy.users)
 
 
-def _values_without(copy: Node) -> Values | None:
+def _compute_without(copy: Node) -> Values | None:
     """What every node's value is without the copy, where that differs; None where the copy has to stay."""
     values: Values = {copy: copy.args[0].meta["val"]}  # type: ignore[union-attr]
     views = {copy}
@@ -46,18 +46,18 @@ def _values_without(copy: Node) -> Values | None:
     while node.op != "root":
         inputs = set(node.all_input_nodes)
         if node.op == "output":
-            return None if any(n in views or _moved(n, values) for n in inputs) else values
+            return None if any(n in views or _has_moved(n, values) for n in inputs) else values
         if inputs & values.keys():
             try:
-                made = _run(node, values)
+                value = _run(node, values)
             except (RuntimeError, ValueError):
                 return None
             if inputs & views and _is_view(node):
                 views.add(node)
             elif any(not values[n].is_contiguous() for n in inputs & views):
                 return None
-            if node in views or _lies_otherwise(made, node.meta["val"]):
-                values[node] = made
+            if node in views or _has_other_strides(value, node.meta["val"]):
+                values[node] = value
         node = node.next
     return None
 
@@ -70,10 +70,10 @@ def _run(node: Node, values: Values) -> Any:
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _moved(node: Node, values: Values) -> bool:
-    return node in values and _lies_otherwise(values[node], node.meta["val"])
+def _has_moved(node: Node, values: Values) -> bool:
+    return node in values and _has_other_strides(values[node], node.meta["val"])
 
 
-def _lies_otherwise(made: Any, before: Any) -> bool:
-    pairs = zip(tree_leaves(made), tree_leaves(before), strict=True)
+def _has_other_strides(value: Any, before: Any) -> bool:
+    pairs = zip(tree_leaves(value), tree_leaves(before), strict=True)
     return any(isinstance(a, torch.Tensor) and a.stride() != b.stride() for a, b in pairs)
