@@ -88,7 +88,7 @@ def _overload(name: str) -> Any:
 
 
 def _convolution(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *geometry: Any) -> Any:
-    """In half precision: a patch embedding as the linear layer that it is; of other convolutions the addition of the bias apart, where a
+    """Decompose in half precision: a patch embedding is the linear layer that it is; of other convolutions the bias is added apart, where a
     kernel that follows may take it in: with cuDNN, ATen makes a pass of its own for it (`native/ConvUtils.h`, `native/cudnn/ConvShared.cpp`).
     """
     if x.dtype not in (torch.float16, torch.bfloat16):
@@ -117,7 +117,7 @@ def _is_patch_embedding(
 
 
 def _embed_patches(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Patches (N, H W, C kh kw) by the weight (O, C kh kw), their rows padded so that a GEMM on tensor cores can copy 16 bytes at once."""
+    """Multiply patches (N, H W, C kh kw) by the weight (O, C kh kw), their rows padded so that a GEMM on tensor cores can copy 16 bytes at once."""
     images, channels, height, width = x.shape
     outputs, _, rows, columns = weight.shape
     down, across, depth = height // rows, width // columns, channels * rows * columns

@@ -39,7 +39,7 @@ def _has_views_alone(copy: Node) -> bool:
 
 
 def _compute_without(copy: Node) -> Values | None:
-    """What every node's value is without the copy, where that differs; None where the copy has to stay."""
+    """Compute every node's value without the copy, where that differs; None where the copy has to stay."""
     values: Values = {copy: copy.args[0].meta["val"]}  # type: ignore[union-attr]
     views = {copy}
     node = copy.next
