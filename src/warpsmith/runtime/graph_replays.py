@@ -25,7 +25,7 @@ Run = Callable[[Sequence[Tensor]], Leaves]
 
 UNIT_US, NODE_US, VIEW_US = 6.0, 5.0, 1.5  # of the host for one step of a candidate
 CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
-MOST_CAPTURES = 4
+MOST_CAPTURES = 8
 MOST_COPIED_BYTES = 4 << 20  # by a call
 
 
@@ -123,13 +123,13 @@ class GraphReplays:
         return f"{counted(self.replays, 'replay')}{f'; none any more, {self.reason}' if self.reason else ''}"
 
     def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:
-        """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Large inputs that were
-        replaced, as weights are once in a while, are then looked at anew.
+        """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Where large inputs were
+        replaced, as weights are once in a while, or a cache, all are then looked at anew.
         """
         addresses = [t.data_ptr() for t in inputs]
         pairs = zip(self._addresses, addresses, strict=False)
         moved = {i for i, (last, present) in enumerate(pairs) if last != present}
-        if lost and _count_bytes(inputs, moved) > MOST_COPIED_BYTES:
+        if lost and (moved & self._updated or _count_bytes(inputs, moved) > MOST_COPIED_BYTES):
             self._calls = 0
         else:
             self._moving |= moved

@@ -100,8 +100,6 @@ class FlashMmaSchedule(Schedule):
             "queries": (64,) if self.queries == 128 else (128,),
             "size": (256,),
         }
-        if self.weight_parts is not None:
-            domains["weight_parts"] = (1, 2)
         for field, values in (("stages", (1, 2, 3)), ("keys", (32, 64, 128))):
             largest = {
                 name: max((getattr(self, name), *domains.get(name, ())))
