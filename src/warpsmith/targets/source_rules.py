@@ -22,7 +22,7 @@ HEADERS = frozenset({
 })  # fmt: skip
 CUDA_HEADERS = frozenset({
     "task.h", "warpsmith_cuda.h", "warpsmith_cuda_math.h", "warpsmith_cuda_states.h", "warpsmith_cuda_mma.h",
-    "warpsmith_cuda_wgmma.h", "warpsmith_cuda_resident.h", "warpsmith_cuda_float8.h", "warpsmith_cuda_pairs.h",
+    "warpsmith_cuda_wgmma.h", "warpsmith_cuda_warpgroup.h", "warpsmith_cuda_resident.h", "warpsmith_cuda_float8.h", "warpsmith_cuda_pairs.h",
     "warpsmith_cuda_meeting.h", "warpsmith_cuda_launch.h", "math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "cmath",
     "cstdint", "cstddef", "cstring", "cfloat", "climits", "limits", "algorithm", "type_traits", "utility", "array",
     "cuda_runtime.h", "cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h",

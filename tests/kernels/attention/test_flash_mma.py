@@ -163,7 +163,7 @@ def test_every_value_of_a_tunable_is_right(emulated: CudaBench) -> None:
         graph, args = cases[number]
         emulated.check(unit, graph, args)
         names |= {n for n, v in unit.values.items() if v != units[number].values[n]}
-    assert names == {"QUERIES", "KEYS", "STAGES", "BLOCK"}
+    assert names == {"QUERIES", "KEYS", "STAGES", "BLOCK", "WEIGHT_PARTS"}
 
 
 def test_a_row_without_keys_is_zero_as_the_library_has_it(emulated: CudaBench) -> None:
@@ -200,7 +200,7 @@ def test_weights_have_two_parts_only_where_the_library_computes_in_float32(
 ) -> None:
     function = biased if masked else attention
     graph, _ = emulated.case(function, lambda: (*three(half, 1, 2, 40, width)(), *[half(40, 40)] * masked))
-    assert ("WEIGHT_PARTS" in unit_of(graph, {}).values) == (masked and width == 33)
+    assert unit_of(graph, {}).values["WEIGHT_PARTS"] == (2 if masked and width == 33 else 1)
 
 
 def test_a_nan_stays_in_its_row(emulated: CudaBench) -> None:

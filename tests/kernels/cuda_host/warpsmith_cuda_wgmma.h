@@ -3,6 +3,8 @@
 // too early, shows. Products find their factors by decoding the descriptors as PTX has them.
 #ifndef WARPSMITH_CUDA_WGMMA_H
 #define WARPSMITH_CUDA_WGMMA_H
+#include <array>
+#include <functional>
 #include <map>
 #include <vector>
 #include "warpsmith_cuda.h"
@@ -27,7 +29,7 @@ inline const unsigned char* at_place(uint32_t place) { return memory + place - 0
 using Barrier = uint64_t;
 struct Copied {
   void* to;
-  const void* from;
+  const void* from;  // null: zeros
   uint32_t bytes;
 };
 struct Phases {
@@ -69,7 +71,11 @@ inline void barrier_wait(Barrier* b, uint32_t phase) {
   while (p.phase == phase) {
     std::vector<Copied> arriving;
     arriving.swap(p.under_way);
-    for (const Copied& c : arriving) memcpy(c.to, c.from, c.bytes), p.bytes -= c.bytes;
+    for (const Copied& c : arriving) {
+      if (c.from == nullptr) memset(c.to, 0, c.bytes);
+      else memcpy(c.to, c.from, c.bytes);
+      p.bytes -= c.bytes;
+    }
     if (!arriving.empty()) p.end_if_done();
     if (p.phase != phase) break;
     host::now->phase_of = &p;
@@ -141,8 +147,8 @@ struct Warpgroup {
   uint64_t block = 0;
 };
 struct Underway {
-  Asked what;
-  float* to;
+  std::function<void()> run;
+  const float* to;
   int group;
 };
 struct Products {
@@ -161,16 +167,25 @@ inline Warpgroup& warpgroup() {
 }
 inline void warpgroup_sync() { host::wait(host::AT_WARPGROUP); }
 inline void products_begin() { warpgroup().begun[threadIdx.x % 128] = true; }
-template <int N>
-inline void product_64(float* d, uint64_t a, uint64_t b, bool add) {
+inline void multiply(const Asked& p, float* d);
+// All of a warpgroup ask for the same.
+inline void ask(const Asked& wanted) {
   Warpgroup& own = warpgroup();
   const int me = threadIdx.x % 128;
   if (!own.begun[me]) refuse("a product before products_begin");
   const size_t number = own.done[me]++;
-  if (number == own.asked.size()) own.asked.push_back({a, b, add, N});
+  if (number == own.asked.size()) own.asked.push_back(wanted);
   const Asked& same = own.asked[number];
-  if (same.a != a || same.b != b || same.add != add) refuse("a warpgroup's threads ask for different products");
-  products[threadIdx.x].queue.push_back({same, d, products[threadIdx.x].groups});
+  if (same.a != wanted.a || same.b != wanted.b || same.add != wanted.add) refuse("a warpgroup's threads ask for different products");
+}
+inline void queue_product(const float* d, std::function<void()> run) {
+  products[threadIdx.x].queue.push_back({std::move(run), d, products[threadIdx.x].groups});
+}
+template <int N>
+inline void product_64(float* d, uint64_t a, uint64_t b, bool add) {
+  const Asked wanted = {a, b, add, N};
+  ask(wanted);
+  queue_product(d, [=] { multiply(wanted, d); });
 }
 inline void product_64x128(float (&d)[64], uint64_t a, uint64_t b, bool add) { product_64<128>(d, a, b, add); }
 inline void products_commit() { products[threadIdx.x].groups++; }
@@ -195,7 +210,7 @@ inline void finish_products(int left, const float* d) {
   bool found = d == nullptr;
   size_t done = 0;
   for (; done < own.queue.size() && own.queue[done].group < own.groups - left; done++) {
-    multiply(own.queue[done].what, own.queue[done].to);
+    own.queue[done].run();
     found |= own.queue[done].to == d;
   }
   if (!found) refuse("a wait for sums that are not made");

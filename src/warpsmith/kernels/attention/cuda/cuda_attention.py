@@ -29,10 +29,12 @@ from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
 from ..schedules.attention_schedule import MaterializedScoresSchedule
 from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
+from ..schedules.flash_wgmma_schedule import FlashWgmmaSchedule
 from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
 from .flash_mma import (
     cut_flash_mma,
     find_flash_attention,
+    fits_wgmma,
     flash_attention_at,
     is_reference_single,
     write_flash_mma,
@@ -50,6 +52,7 @@ from .split_kv import (
 SPLIT_KV = "split-kv"
 SPLIT_KV_MMA = "split-kv-mma"
 FLASH_MMA = "flash-mma"
+FLASH_WGMMA = "flash-wgmma"
 LEAST_ARCH = 80  # that has mma.sync of bf16, and cp.async
 
 
@@ -96,7 +99,7 @@ class CudaAttention(CudaAnchored):
             return offers
         flash = find_flash_attention(graph, region)
         if flash is not None:
-            return [_offer_flash_mma(graph, region, flash, facts.hardware)] if _has_mma(facts.arch) else []
+            return _offer_flash(graph, region, flash, facts)
         attention = self._find_attention(graph, region, _plain)
         if attention is None or facts.arch not in ("", WGMMA_ARCH):
             return []
@@ -134,11 +137,12 @@ class CudaAttention(CudaAnchored):
                 raise Unsupported("not an attention of few queries")
             body = write_split_kv(graph, region, decoding, technique.name == SPLIT_KV_MMA)
             return cuda_unit(body, region, technique, self.name)
-        if technique.name == FLASH_MMA:
+        if technique.name in (FLASH_MMA, FLASH_WGMMA):
             flash = find_flash_attention(graph, region)
             if flash is None:
                 raise Unsupported("not an attention of many queries in half precision")
-            return cuda_unit(write_flash_mma(graph, region, flash), region, technique, self.name)
+            body = write_flash_mma(graph, region, flash, technique.name == FLASH_WGMMA)
+            return cuda_unit(body, region, technique, self.name)
         attention = self._find_attention(graph, region, _plain)
         if attention is None:
             raise Unsupported("not an attention that is the library's alone")
@@ -194,11 +198,34 @@ def _offer_split_kv_mma(graph: Graph, region: Region, attention: Attention, hard
     )
 
 
-def _offer_flash_mma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+def _offer_flash(graph: Graph, region: Region, attention: Attention, facts: Facts) -> list[Technique]:
+    offers = [_offer_flash_mma(graph, region, attention, facts.hardware)] if _has_mma(facts.arch) else []
+    if facts.arch != WGMMA_ARCH or is_reference_single(graph, attention) or not fits_wgmma(graph, attention):
+        return offers
+    return [_offer_flash_wgmma(graph, region, attention, facts.hardware), *offers]
+
+
+def _offer_flash_wgmma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+    sizes = _find_sizes(graph, attention)
+    schedule = FlashWgmmaSchedule.choose(hardware, sizes)
+    return Technique(
+        FLASH_WGMMA,
+        "a warpgroup copies keys and values, the others multiply: a tile's values during the softmax of the next",
+        "compute",
+        schedule.tunables(**schedule.neighbours(hardware, sizes)),
+        us=schedule.us(hardware, sizes, region_bytes(graph, region)),
+    )
+
+
+def _find_sizes(graph: Graph, attention: Attention) -> AttentionSizes:
     *heads, rows, keys = attention.raw
     depth, width = graph.specs[attention.query].shape[-1], graph.specs[attention.value].shape[-1]
-    parts = 2 if is_reference_single(graph, attention) else None
-    sizes = AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor, parts)
+    parts = 2 if is_reference_single(graph, attention) else 1
+    return AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor, parts)
+
+
+def _offer_flash_mma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+    sizes = _find_sizes(graph, attention)
     schedule = FlashMmaSchedule.choose(hardware, sizes)
     return Technique(
         FLASH_MMA,

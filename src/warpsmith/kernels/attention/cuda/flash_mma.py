@@ -16,7 +16,7 @@ from ....codegen.program import Expr, Kind, Unsupported
 from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....errors import TaskError
-from ....records import Graph, Node, Region
+from ....records import Graph, Node, Region, TensorSpec
 from ....tasks.regions import make_region
 from ..attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
 from ..attention_parts import build_parts, check_band, list_nodes_behind
@@ -27,6 +27,13 @@ from ..mask_band import affine_of, band_of
 KINDS = {"float16": "f16", "bfloat16": "bf16"}
 MOST_WIDTH = 256  # features of a head
 FEW_ROWS = 16  # queries of a head of keys that one tile of the instruction holds: `split_kv` has these
+COPIED_AT_ONCE = 8  # halves
+SHARED_VALUES = (
+    "element", "heads", "group", "rows", "keys", "width_out", "causal", "limit", "windowed", "floor", "mapped", "zero_without_keys",
+    "query_layout", "key_layout", "value_layout",
+)  # fmt: skip
+HEAD_VALUES = ("scale", "indices", "query_start", "key_start", "value_start", "score_index", "out_index")
+STRIDES = ("query_strides", "key_strides", "value_strides")
 ZEROS = ("0.0f", "-0.0f", "1.0f / 0.0f")  # scales that leave nothing to compare
 
 
@@ -91,11 +98,30 @@ def is_reference_single(graph: Graph, attention: Attention) -> bool:
     return graph.specs[attention.mask].stride[-1] != 1 or any(w % 8 for w in widths)
 
 
-def write_flash_mma(graph: Graph, region: Region, attention: Attention) -> CudaBody:
-    """Write the unit's kernel. Raises Unsupported."""
+def fits_wgmma(graph: Graph, attention: Attention) -> bool:
+    """Tell whether rows of queries, keys and values begin at multiples of 16 bytes, as the swizzle has them."""
+    features = (
+        (attention.query, -1), (attention.key, -2 if attention.transposed else -1), (attention.value, -1),
+    )  # fmt: skip
+    return all(_is_copied_at_once(graph.specs[value], axis) for value, axis in features)
+
+
+def _is_copied_at_once(spec: TensorSpec, feature: int) -> bool:
+    """Tell whether all rows of features begin at multiples of 16 bytes, and are whole numbers of them."""
+    feature %= len(spec.shape)
+    axes = enumerate(zip(spec.shape, spec.stride, strict=True))
+    return (
+        spec.stride[feature] == 1
+        and spec.shape[feature] % COPIED_AT_ONCE == 0
+        and all(n == 1 or stride % COPIED_AT_ONCE == 0 for axis, (n, stride) in axes if axis != feature)
+    )
+
+
+def write_flash_mma(graph: Graph, region: Region, attention: Attention, wgmma: bool = False) -> CudaBody:
+    """Write the unit's kernel, by `mma.sync` or by `wgmma`. Raises Unsupported."""
     parts = build_parts(graph, region, attention, _compute)
     top, w = Writer(), Writer()
-    top.line('#include "warpsmith_cuda_mma.h"')
+    top.line(f'#include "{"warpsmith_cuda_warpgroup.h" if wgmma else "warpsmith_cuda_mma.h"}"')
     top.line("constexpr int NT = 0;")  # the next operation reads the result
     write_operands(top, list(parts.names.values()))
     scores = score_sizes(parts) if parts.scores is not None else []
@@ -112,11 +138,25 @@ def write_flash_mma(graph: Graph, region: Region, attention: Attention) -> CudaB
             "__device__ __forceinline__ ws::Pack<float, V> map_score(const Operands&, const ws::Pack<float, V>& acc, const int64_t*) { return acc; }"
         )
     write_chain(w, parts.epilogue, "epilogue", -1)
-    text = render("attention/cuda/attention_flash_mma.cuh", **_values(parts, attention, scores))
+    text = _render_kernel(parts, attention, scores, wgmma)
     for line in text.splitlines():
         w.line(line)
     launch = Launch("attend", "HEADS * ROW_BLOCKS", "THREADS", "SHARED", struct=True)
     return CudaBody(top, w, (launch,))
+
+
+def _render_kernel(parts: Parts, attention: Attention, scores: Sequence[str], wgmma: bool) -> str:
+    """The kernel's text. Templates take what they name of the values."""
+    values = _values(parts, attention, scores)
+    names = {key: values[key] for key in SHARED_VALUES}
+    common = render("attention/cuda/attention_flash_common.cuh", **names)
+    head = render("attention/cuda/attention_flash_head.cuh", **{key: values[key] for key in HEAD_VALUES})
+    kind = values["kind"]
+    if wgmma:
+        rows = {key.replace("strides", "row"): str(values[key]).split(", ")[0] for key in STRIDES}
+        return render("attention/cuda/attention_flash_wgmma.cuh", common=common, head=head, kind=kind, **rows)
+    strides = {key: values[key] for key in STRIDES}
+    return render("attention/cuda/attention_flash_mma.cuh", common=common, head=head, kind=kind, **strides)
 
 
 def _values(p: Parts, attention: Attention, scores: Sequence[str]) -> dict[str, object]:
@@ -138,7 +178,6 @@ def _values(p: Parts, attention: Attention, scores: Sequence[str]) -> dict[str, 
         "floor": attention.floor or 0,
         "mapped": "false" if p.scores is None else "true",
         "scale": f"({attention.scale})",
-        "weight_parts": "WEIGHT_PARTS" if is_reference_single(p.graph, attention) else "1",
         "zero_without_keys": "true" if p.library else "false",
         "query_layout": _layout(query, ranks[0], ranks[0] - 1),
         "key_layout": _layout(key, ranks[1], key_feature),

@@ -29,7 +29,7 @@ class AttentionSizes:
     width: int
     limit: int | None = None
     floor: int | None = None
-    weight_parts: int | None = None  # that a weight is split into at first; None: it is rounded once
+    weight_parts: int = 1  # that a weight is split into at first
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -37,13 +37,40 @@ class AttentionSizes:
         return -(-self.depth // 16) * 16, -(-self.width // 16) * 16
 
 
+class FlashSchedule(Schedule):
+    """Tiles of queries and keys, of kernels whose blocks have some rows of one head."""
+
+    queries: int
+    keys: int
+
+    def count_pairs(self, sizes: AttentionSizes) -> int:
+        """Pairs of a query and a key that the blocks of a head multiply, padding included."""
+        pairs = 0
+        for first in range(0, sizes.rows, self.queries):
+            last = min(first + self.queries, sizes.rows) - 1
+            end = sizes.keys if sizes.limit is None else max(0, min(sizes.keys, last + sizes.limit + 1))
+            begin = 0 if sizes.floor is None else max(0, first + sizes.floor) // self.keys * self.keys
+            pairs += self.queries * max(0, -(-(end - begin) // self.keys)) * self.keys
+        return pairs
+
+    def bound_us(
+        self, hardware: Hardware, sizes: AttentionSizes, moved: int, flops_per_cycle: float, features: int
+    ) -> float:
+        """The busiest multiprocessor's products of so many features a pair, or the memory's time where that is more."""
+        blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
+        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * features
+        per_sm = flops / blocks * -(-blocks // hardware.sm_count)
+        computing = per_sm / (flops_per_cycle * hardware.sm_clock_mhz)
+        return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
+
+
 @dataclass(frozen=True)
-class FlashMmaSchedule(Schedule):
+class FlashMmaSchedule(FlashSchedule):
     queries: int = tunes("QUERIES", 128)
     keys: int = tunes("KEYS", 64)
     stages: int = tunes("STAGES", 2)
     size: int = tunes("BLOCK", 128)  # threads of a block; each warp has rows of its own
-    weight_parts: int | None = tunes("WEIGHT_PARTS", None)
+    weight_parts: int = tunes("WEIGHT_PARTS", 1)
 
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
@@ -56,7 +83,7 @@ class FlashMmaSchedule(Schedule):
         )
 
     @classmethod
-    def _list(cls, weight_parts: int | None) -> list[Self]:
+    def _list(cls, weight_parts: int) -> list[Self]:
         return [cls(q, k, s, weight_parts=weight_parts) for q in (128, 64) for k in (64, 32) for s in (2, 1)]
 
     @property
@@ -73,32 +100,21 @@ class FlashMmaSchedule(Schedule):
         registers = self.tiles * (sizes.padded[1] + self.keys) // 2 + 80
         return self.smem_bytes(sizes) <= hardware.smem_bytes_per_block and registers <= MOST_REGISTERS
 
-    def count_pairs(self, sizes: AttentionSizes) -> int:
-        """Pairs of a query and a key that the blocks of a head multiply, padding included."""
-        pairs = 0
-        for first in range(0, sizes.rows, self.queries):
-            last = min(first + self.queries, sizes.rows) - 1
-            end = sizes.keys if sizes.limit is None else max(0, min(sizes.keys, last + sizes.limit + 1))
-            begin = 0 if sizes.floor is None else max(0, first + sizes.floor) // self.keys * self.keys
-            pairs += self.queries * max(0, -(-(end - begin) // self.keys)) * self.keys
-        return pairs
-
     def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
         """The busiest multiprocessor's products, or the memory's time where that is more. `moved`: bytes of all operands."""
-        blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
         share = TALL_SHARE if self.tiles > 1 else FLAT_SHARE
         share *= self.stages / (self.stages + 0.1)  # copies that wait for products, more so with one stage
         depth, width = sizes.padded
-        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * (depth + width * (self.weight_parts or 1))
-        per_sm = flops / blocks * -(-blocks // hardware.sm_count)
-        computing = per_sm / (share * FLOPS_PER_SM_CYCLE * hardware.sm_clock_mhz)
-        return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
+        return self.bound_us(
+            hardware, sizes, moved, share * FLOPS_PER_SM_CYCLE, depth + width * self.weight_parts
+        )
 
     def neighbours(self, hardware: Hardware, sizes: AttentionSizes) -> dict[str, tuple[int, ...]]:
         """Other values worth a try, by field; any of them fits together with any other."""
         domains: dict[str, tuple[int, ...]] = {
             "queries": (64,) if self.queries == 128 else (128,),
             "size": (256,),
+            "weight_parts": (2,) if self.weight_parts == 1 else (),
         }
         for field, values in (("stages", (1, 2, 3)), ("keys", (32, 64, 128))):
             largest = {

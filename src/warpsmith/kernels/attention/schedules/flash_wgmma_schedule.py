@@ -1,0 +1,65 @@
+"""The schedule of attention of many queries by `wgmma` (`attention_flash_wgmma.cuh`): tiles of queries and keys, and stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from ....hardware import Hardware
+from ...schedule import tunes
+from .flash_mma_schedule import AttentionSizes, FlashSchedule
+
+FLOPS_PER_SM_CYCLE = 4096  # of wgmma in half precision, on a Hopper multiprocessor
+SHARE = 0.6  # of that rate: products that wait for a softmax of the other warpgroup
+MOST_SUMS = {
+    192: 64,
+    128: 256,
+    64: 256,
+}  # features of a value, by queries of a block: what a consumer's registers hold
+PANEL = 64  # features of a row in shared memory
+
+
+@dataclass(frozen=True)
+class FlashWgmmaSchedule(FlashSchedule):
+    queries: int = tunes("QUERIES", 128)
+    keys: int = tunes("KEYS", 128)
+    stages: int = tunes("STAGES", 2)
+
+    @classmethod
+    def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
+        """The schedule that should take the least time among those that fit a block."""
+        all_of_them = [cls(q, k, s) for q in MOST_SUMS for k in (128, 64) for s in (2, 1)]
+        fitting = [s for s in all_of_them if s.fits(hardware, sizes)]
+        return min(fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 64, 1))
+
+    def smem_bytes(self, sizes: AttentionSizes) -> int:
+        depth, width = (-(-n // PANEL) * PANEL for n in sizes.padded)
+        tiles = self.queries * depth + self.stages * self.keys * (depth + width)
+        return 1024 + 2 * tiles + 8 * (1 + 4 * self.stages)
+
+    def fits(self, hardware: Hardware, sizes: AttentionSizes) -> bool:
+        """Tell whether a block has the shared memory, and a consumer the registers: wide sums leave no room for the scores of 128 keys."""
+        return (
+            self.smem_bytes(sizes) <= hardware.smem_bytes_per_block
+            and sizes.padded[1] <= MOST_SUMS[self.queries]
+            and (sizes.padded[1] <= 128 or self.keys == 64)
+        )
+
+    def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
+        """The busiest multiprocessor's products, or the memory's time where that is more. `moved`: bytes of all operands."""
+        share = SHARE * self.stages / (self.stages + 0.3) * (0.6 if self.queries == 64 else 1.0)
+        return self.bound_us(hardware, sizes, moved, share * FLOPS_PER_SM_CYCLE, sum(sizes.padded))
+
+    def neighbours(self, hardware: Hardware, sizes: AttentionSizes) -> dict[str, tuple[int, ...]]:
+        """Other values worth a try, by field; any of them fits together with any other."""
+        domains: dict[str, tuple[int, ...]] = {}
+        for field, values in (("queries", (64, 128, 192)), ("keys", (64, 128)), ("stages", (1, 2, 3))):
+            largest = {
+                name: max((getattr(self, name), *domains.get(name, ())))
+                for name in ("queries", "keys", "stages")
+            }
+            domains[field] = tuple(
+                v for v in values
+                if v != getattr(self, field) and type(self)(**{**largest, field: v}).fits(hardware, sizes)
+            )  # fmt: skip
+        return domains
