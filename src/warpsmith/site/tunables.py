@@ -28,6 +28,7 @@ MEANINGS = {
     "NT": "stores that are evicted from the cache first",
     "OVERLAP_STEPS": "steps of the next row that are added while this one is written; -1: all",
     "PACKS_PER_THREAD": "packs of outputs beside each other, of a thread",
+    "PING_PONG": "whether consumer warpgroups issue their products in turns",
     "PIXELS_D": "planes of a block's outputs",
     "PIXELS_W": "outputs of a row, of a block",
     "PLANES_PER_BLOCK": "planes that a block walks through",

@@ -26,6 +26,10 @@ __device__ __forceinline__ void copy_arrive(Barrier* b) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared_place(b)) : "memory");
 }
 
+// Barriers 8 to 15 of `threads` threads, whole warps: those who wait, and those who only come by.
+__device__ __forceinline__ void named_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
+__device__ __forceinline__ void named_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
+
 template <class T>
 inline constexpr bool is_bf16 = false;
 template <>

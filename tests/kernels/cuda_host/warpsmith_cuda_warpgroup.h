@@ -25,6 +25,32 @@ inline void copy_arrive(Barrier* b) {
     if (f.state == host::AT_PHASE && f.phase_of == &p) f.state = host::RUNS;
 }
 
+struct Named {
+  int arrived = 0;
+  unsigned generation = 0;
+  uint64_t block = 0;
+};
+inline Named named[16];
+inline Named& come_by(int id, int threads) {
+  Named& n = named[id];
+  if (n.block != host::blocks_run) n.arrived = 0, n.block = host::blocks_run;
+  if (++n.arrived == threads) {
+    n.arrived = 0, n.generation++;
+    for (host::Fiber& f : host::fibers)
+      if (f.state == host::AT_PHASE && f.phase_of == &n) f.state = host::RUNS;
+  }
+  return n;
+}
+inline void named_arrive(int id, int threads) { come_by(id, threads); }
+inline void named_sync(int id, int threads) {
+  const unsigned generation = named[id].generation;
+  Named& n = come_by(id, threads);
+  while (n.generation == generation) {
+    host::now->phase_of = &n;
+    host::wait(host::AT_PHASE);
+  }
+}
+
 // The value at (row of M or column of N, term of the sum) of the factor that a descriptor describes; `by_rows`: its rows are the terms.
 template <class T>
 inline float factor(uint64_t descriptor, bool by_rows, int mn, int k) {

@@ -1,6 +1,6 @@
 //! FlashAttention-3 on Hopper by wgmma (https://arxiv.org/abs/2407.08608): a block has QUERIES rows of one head, 64 a consumer warpgroup; a producer warpgroup copies tiles of
 //! KEYS keys and values by cp.async through STAGES stages of swizzled shared memory. Scores, the online softmax and the sums stay in registers; weights become the left factor of
-//! the second product there, which runs during the softmax of the next tile. fp16 or bf16 factors, fp32 sums. Values: types, sizes and strides, indices of a head, the scale, the score's chain.
+//! the second product there, which runs during the softmax of the next tile. With PING_PONG consumers issue their products in turns. fp16 or bf16 factors, fp32 sums. Values: types, sizes and strides, indices of a head, the scale, the score's chain.
 constexpr int GROUPS = QUERIES / 64, THREADS = 128 * (GROUPS + 1), TILES_M = 1;
 $common
 constexpr int PANEL = 64;  // features of a row of 128 bytes
@@ -70,6 +70,15 @@ __device__ __forceinline__ void pack_weights(uint32_t (&weights)[KEYS / 16][4], 
       weights[step][i] = ws::pack_$kind(pair[0], pair[1]);
     }
 }
+// One consumer issues products at a time, while the others are at their softmax. `last`: nobody waits for the turn that the last consumer would hand over.
+constexpr int FIRST_TURN = 8;
+__device__ __forceinline__ void take_turn(int group) {
+  if constexpr (PING_PONG && GROUPS > 1) ws::named_sync(FIRST_TURN + group, 256);
+}
+__device__ __forceinline__ void hand_turn_over(int group, bool last) {
+  if constexpr (PING_PONG && GROUPS > 1)
+    if (group < GROUPS - 1 || !last) ws::named_arrive(FIRST_TURN + (group + 1) % GROUPS, 256);
+}
 __device__ __forceinline__ void release(ws::Barrier* empty) {
   if (threadIdx.x % 32 == 0) ws::barrier_arrive(empty);
 }
@@ -122,7 +131,10 @@ __global__ void __launch_bounds__(THREADS, 1) attend(Operands o) {
     uint32_t weights[KEYS / 16][4];
     float rescale[1][2];
     ws::barrier_wait(shared.queries_full, 0);
+    if (group == GROUPS - 1) hand_turn_over(group, false);  // to the first one
+    take_turn(group);
     issue_scores(shared, scores, ring, group);
+    hand_turn_over(group, tiles == 1);
     ws::products_left<0>();
     ws::sums_done(reinterpret_cast<float(&)[KEYS / 2]>(scores));
     release(shared.keys_empty + ring.stage);
@@ -133,8 +145,10 @@ __global__ void __launch_bounds__(THREADS, 1) attend(Operands o) {
     for (int tile = 1; tile < tiles; tile++) {
       const Ring last = ring;
       ring.advance();
+      take_turn(group);
       issue_scores(shared, scores, ring, group);
       issue_values(shared, sums, weights, last);
+      hand_turn_over(group, tile == tiles - 1);
       ws::products_left<1>();
       ws::sums_done(reinterpret_cast<float(&)[KEYS / 2]>(scores));
       release(shared.keys_empty + ring.stage);

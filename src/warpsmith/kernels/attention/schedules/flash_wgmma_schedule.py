@@ -24,6 +24,7 @@ class FlashWgmmaSchedule(FlashSchedule):
     queries: int = tunes("QUERIES", 128)
     keys: int = tunes("KEYS", 128)
     stages: int = tunes("STAGES", 2)
+    ping_pong: int = tunes("PING_PONG", 1)  # whether consumers issue their products in turns
 
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
@@ -52,7 +53,7 @@ class FlashWgmmaSchedule(FlashSchedule):
 
     def neighbours(self, hardware: Hardware, sizes: AttentionSizes) -> dict[str, tuple[int, ...]]:
         """Other values worth a try, by field; any of them fits together with any other."""
-        domains: dict[str, tuple[int, ...]] = {}
+        domains: dict[str, tuple[int, ...]] = {"ping_pong": (0,)}
         for field, values in (("queries", (64, 128, 192)), ("keys", (64, 128)), ("stages", (1, 2, 3))):
             largest = {
                 name: max((getattr(self, name), *domains.get(name, ())))
