@@ -13,7 +13,7 @@ namespace ws {
 // Bytes from the beginning of a tile of ROWS rows to an element.
 template <int ROWS>
 __device__ __forceinline__ int tile_place(int row, int column) {
-  return column / 64 * (ROWS * 128) + row * 128 + ((column % 64 * 2) ^ (row % 8 * 16));
+  return (column >> 6) * (ROWS * 128) + row * 128 + (((column & 63) * 2) ^ ((row & 7) * 16));
 }
 // A tile whose rows go along the depth of a product is a left or a right factor by `tile_descriptor`. Of one whose rows are the depth (a right factor stored by rows):
 // `panel_bytes` from 64 columns to the next. The next 16 rows: add 128 to it.

@@ -123,6 +123,16 @@ __device__ __forceinline__ void scale_sums(Sums& sums, const float (&rescale)[TI
       for (int i = 0; i < 4; i++) sums[m][n][i] *= rescale[m][i / 2];
 }
 
+// Two weights as a register of the next product's left factor; of two parts the second is what rounding the first leaves out.
+constexpr int PARTS = WEIGHT_PARTS;
+__device__ __forceinline__ void pack_parts(uint32_t (&parts)[PARTS], const float* pair) {
+  parts[0] = ws::pack_$kind(pair[0], pair[1]);
+  if constexpr (PARTS == 2) {
+    const ws::Pack<float, 2> rounded = ws::unpack_$kind(parts[0]);
+    parts[PARTS - 1] = ws::pack_$kind(pair[0] - rounded.at[0], pair[1] - rounded.at[1]);
+  }
+}
+
 // Four lanes that have two columns each of four blocks of 8: lane t gets all of block t.
 __device__ __forceinline__ ws::Pack<float, 8> gather_block(const float (&pairs)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;

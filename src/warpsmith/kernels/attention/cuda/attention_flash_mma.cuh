@@ -4,7 +4,6 @@
 constexpr int WARPS = QUERIES < BLOCK / 2 ? QUERIES / 16 : BLOCK / 32, THREADS = 32 * WARPS;
 constexpr int TILES_M = QUERIES / (16 * WARPS);  // tiles of 16 rows, of a warp
 $common
-constexpr int PARTS = WEIGHT_PARTS;
 // Rows in shared memory are an odd number of 16-byte chunks apart: the eight that ldmatrix reads at once lie in different banks.
 constexpr int PITCH = PADDED_DEPTH + 8, PITCH_OUT = PADDED_OUT + 8;
 constexpr int QUERY_TILE = QUERIES * PITCH, KEY_TILE = KEYS * PITCH, VALUE_TILE = KEYS * PITCH_OUT;
@@ -64,7 +63,7 @@ __device__ __forceinline__ void multiply_keys(Scores& scores, const uint32_t (&k
   }
 }
 
-// Adds weights times values: two tiles of scores are a left factor as they lie. Of two parts the second is what rounding the first leaves out.
+// Adds weights times values: two tiles of scores are a left factor as they lie.
 __device__ __forceinline__ void multiply_values(Sums& sums, const Scores& weights, const half_t* values) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -74,12 +73,10 @@ __device__ __forceinline__ void multiply_values(Sums& sums, const Scores& weight
     for (int m = 0; m < TILES_M; m++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        const float* const pair = weights[m][2 * step + i / 2] + i % 2 * 2;
-        a[0][m][i] = ws::pack_$kind(pair[0], pair[1]);
-        if constexpr (PARTS == 2) {
-          const ws::Pack<float, 2> rounded = ws::unpack_$kind(a[0][m][i]);
-          a[1][m][i] = ws::pack_$kind(pair[0] - rounded.at[0], pair[1] - rounded.at[1]);
-        }
+        uint32_t parts[PARTS];
+        pack_parts(parts, weights[m][2 * step + i / 2] + i % 2 * 2);
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) a[p][m][i] = parts[p];
       }
 #pragma unroll
     for (int n = 0; n < PADDED_OUT / 16; n++) {

@@ -14,13 +14,19 @@ constexpr int PRODUCER_REGISTERS = GROUPS == 3 ? 32 : 40, CONSUMER_REGISTERS = G
 static_assert(QUERIES % 64 == 0 && GROUPS >= 1 && GROUPS <= 3 && (KEYS == 64 || KEYS == 128) && STAGES >= 1, "whole tiles");
 static_assert(QUERY_VEC == 8 && KEY_VEC == 8 && VALUE_VEC == 8, "requires: rows of queries, keys and values that begin at multiples of 16 bytes");
 
-// COUNT rows from `first` on, to a tile; zeros beyond the last row and beyond FEATURES. All of the producer.
+// COUNT rows from `first` on, to a tile; zeros beyond the last row and beyond FEATURES. All of the producer, which shares the issue slots of the consumers: where all
+// elements are there, a copy is one instruction.
 template <int COUNT, int64_t FEATURES, int PADDED, int64_t ROW_STRIDE>
 __device__ __forceinline__ void copy_rows(unsigned char* to, const half_t* from, int first, int rows) {
   constexpr int PER_ROW = PADDED / 8, LINES = 128 / PER_ROW;  // copies of a row; rows at once
   const int line = threadIdx.x % 128 / PER_ROW, column = threadIdx.x % 128 % PER_ROW * 8;
   if (LINES * PER_ROW < 128 && line >= LINES) return;
   const half_t* const source = from + (first + line) * ROW_STRIDE + column;
+  if (PADDED == FEATURES && COUNT % LINES == 0 && first + COUNT <= rows) {
+#pragma unroll
+    for (int r = 0; r < COUNT; r += LINES) ws::copy_async<16>(to + ws::tile_place<COUNT>(line + r, column), source + r * ROW_STRIDE, true);
+    return;
+  }
 #pragma unroll 4
   for (int r = 0; r < COUNT; r += LINES) {
     if (COUNT % LINES != 0 && line + r >= COUNT) break;
@@ -51,23 +57,28 @@ __device__ __forceinline__ void issue_scores(const Shared& shared, Scores& score
     ws::wgmma_ss<half_t, KEYS>(flat, queries + ((step / 4 * QUERY_PANEL + step % 4 * 32) >> 4), keys + ((step / 4 * KEY_PANEL + step % 4 * 32) >> 4), step > 0);
   ws::products_commit();
 }
-__device__ __forceinline__ void issue_values(const Shared& shared, Sums& sums, const uint32_t (&weights)[KEYS / 16][4], Ring ring) {
+typedef uint32_t Weights[PARTS][KEYS / 16][4];
+__device__ __forceinline__ void issue_values(const Shared& shared, Sums& sums, const Weights& weights, Ring ring) {
   ws::barrier_wait(shared.values_full + ring.stage, ring.phase);
   ws::shared_stored();
   const uint64_t values = ws::columns_descriptor(shared.values + ring.stage * VALUE_BYTES, KEY_PANEL);
   float(&flat)[PADDED_OUT / 2] = reinterpret_cast<float(&)[PADDED_OUT / 2]>(sums);
   ws::products_begin();
 #pragma unroll
-  for (int step = 0; step < KEYS / 16; step++) ws::wgmma_rs<half_t, PADDED_OUT>(flat, weights[step], values + step * (16 * 128 >> 4));
+  for (int step = 0; step < KEYS / 16; step++)
+#pragma unroll
+    for (int p = PARTS - 1; p >= 0; p--) ws::wgmma_rs<half_t, PADDED_OUT>(flat, weights[p][step], values + step * (16 * 128 >> 4));
   ws::products_commit();
 }
-__device__ __forceinline__ void pack_weights(uint32_t (&weights)[KEYS / 16][4], const Scores& scores) {
+__device__ __forceinline__ void pack_weights(Weights& weights, const Scores& scores) {
 #pragma unroll
   for (int step = 0; step < KEYS / 16; step++)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const float* const pair = scores[0][2 * step + i / 2] + i % 2 * 2;
-      weights[step][i] = ws::pack_$kind(pair[0], pair[1]);
+      uint32_t parts[PARTS];
+      pack_parts(parts, scores[0][2 * step + i / 2] + i % 2 * 2);
+#pragma unroll
+      for (int p = 0; p < PARTS; p++) weights[p][step][i] = parts[p];
     }
 }
 // One consumer issues products at a time, while the others are at their softmax. `last`: nobody waits for the turn that the last consumer would hand over.
@@ -128,7 +139,7 @@ __global__ void __launch_bounds__(THREADS, 1) attend(Operands o) {
   for (int half = 0; half < 2; half++) state.max[0][half] = -INFINITY, state.norm[0][half] = 0.0f;
   if (tiles > 0) {
     Scores scores;
-    uint32_t weights[KEYS / 16][4];
+    Weights weights;
     float rescale[1][2];
     ws::barrier_wait(shared.queries_full, 0);
     if (group == GROUPS - 1) hand_turn_over(group, false);  // to the first one

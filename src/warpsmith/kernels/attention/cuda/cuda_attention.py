@@ -2,7 +2,7 @@
 
 In: `scaled_dot_product_attention` of queries, keys and values, any strides; in half precision also attention that a graph spells out. Few queries of a
 head, as a model decodes: the techniques `split-kv-mma` (fp16 and bf16) and `split-kv` (every float type; both in `split_kv`), for the library's node alone. Many of fp16 or bf16:
-`flash-mma` (`flash_mma`), with masks, diagonals, windows and shared heads of keys. Many of float32: `materialized-scores-3xfp16`
+`flash-wgmma` on Hopper and `flash-mma` (both in `flash_attention`), with masks, diagonals, windows and shared heads of keys. Many of float32: `materialized-scores-3xfp16`
 (`materialized_scores`), which declines masks, causal ones too, heads of queries that share one of keys, heads of few features or keys, and other
 architectures than the one that has the instructions; float32 attention that a graph spells out falls to the families of its products and its softmax.
 """
@@ -31,13 +31,13 @@ from ..schedules.attention_schedule import MaterializedScoresSchedule
 from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
 from ..schedules.flash_wgmma_schedule import FlashWgmmaSchedule
 from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
-from .flash_mma import (
-    cut_flash_mma,
+from .flash_attention import (
+    cut_flash,
     find_flash_attention,
     fits_wgmma,
     flash_attention_at,
     is_reference_single,
-    write_flash_mma,
+    write_flash,
 )
 from .kv_rows import find_row_nodes
 from .materialized_scores import Heads, attention_body
@@ -71,7 +71,7 @@ class CudaAttention(CudaAnchored):
         if self._takes_node_alone(graph, node):
             return super().cut(graph, node, taken, False)
         attention = flash_attention_at(graph, node)
-        return None if attention is None else cut_flash_mma(graph, attention, set(taken), fuse)
+        return None if attention is None else cut_flash(graph, attention, set(taken), fuse)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         """Few queries: what collects the pages of a cache, or joins it with what a step adds, and what makes a mask of lengths is the kernel's own."""
@@ -141,7 +141,7 @@ class CudaAttention(CudaAnchored):
             flash = find_flash_attention(graph, region)
             if flash is None:
                 raise Unsupported("not an attention of many queries in half precision")
-            body = write_flash_mma(graph, region, flash, technique.name == FLASH_WGMMA)
+            body = write_flash(graph, region, flash, technique.name == FLASH_WGMMA)
             return cuda_unit(body, region, technique, self.name)
         attention = self._find_attention(graph, region, _plain)
         if attention is None:
@@ -200,20 +200,17 @@ def _offer_split_kv_mma(graph: Graph, region: Region, attention: Attention, hard
 
 def _offer_flash(graph: Graph, region: Region, attention: Attention, facts: Facts) -> list[Technique]:
     offers = [_offer_flash_mma(graph, region, attention, facts.hardware)] if _has_mma(facts.arch) else []
-    if facts.arch != WGMMA_ARCH or is_reference_single(graph, attention) or not fits_wgmma(graph, attention):
+    if facts.arch != WGMMA_ARCH or not fits_wgmma(graph, attention):
         return offers
-    return [_offer_flash_wgmma(graph, region, attention, facts.hardware), *offers]
-
-
-def _offer_flash_wgmma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
     sizes = _find_sizes(graph, attention)
-    schedule = FlashWgmmaSchedule.choose(hardware, sizes)
-    return Technique(
-        FLASH_WGMMA,
-        "a warpgroup copies keys and values, the others multiply: a tile's values during the softmax of the next",
-        "compute",
-        schedule.tunables(**schedule.neighbours(hardware, sizes)),
-        us=schedule.us(hardware, sizes, region_bytes(graph, region)),
+    schedule = FlashWgmmaSchedule.choose(facts.hardware, sizes)
+    if not schedule.fits(facts.hardware, sizes):
+        return offers
+    tunables = schedule.tunables(**schedule.neighbours(facts.hardware, sizes))
+    us = schedule.us(facts.hardware, sizes, region_bytes(graph, region))
+    why = "a warpgroup copies keys and values, the others multiply: a tile's values during the softmax of the next"
+    return sorted(
+        [Technique(FLASH_WGMMA, why, "compute", tunables, us=us), *offers], key=lambda t: t.us or 0.0
     )
 
 

@@ -53,16 +53,6 @@ class FlashSchedule(Schedule):
             pairs += self.queries * max(0, -(-(end - begin) // self.keys)) * self.keys
         return pairs
 
-    def bound_us(
-        self, hardware: Hardware, sizes: AttentionSizes, moved: int, flops_per_cycle: float, features: int
-    ) -> float:
-        """The busiest multiprocessor's products of so many features a pair, or the memory's time where that is more."""
-        blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
-        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * features
-        per_sm = flops / blocks * -(-blocks // hardware.sm_count)
-        computing = per_sm / (flops_per_cycle * hardware.sm_clock_mhz)
-        return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
-
 
 @dataclass(frozen=True)
 class FlashMmaSchedule(FlashSchedule):
@@ -102,12 +92,14 @@ class FlashMmaSchedule(FlashSchedule):
 
     def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
         """The busiest multiprocessor's products, or the memory's time where that is more. `moved`: bytes of all operands."""
+        blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
         share = TALL_SHARE if self.tiles > 1 else FLAT_SHARE
         share *= self.stages / (self.stages + 0.1)  # copies that wait for products, more so with one stage
         depth, width = sizes.padded
-        return self.bound_us(
-            hardware, sizes, moved, share * FLOPS_PER_SM_CYCLE, depth + width * self.weight_parts
-        )
+        flops = 2.0 * self.count_pairs(sizes) * sizes.heads * (depth + width * self.weight_parts)
+        per_sm = flops / blocks * -(-blocks // hardware.sm_count)
+        computing = per_sm / (share * FLOPS_PER_SM_CYCLE * hardware.sm_clock_mhz)
+        return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
 
     def neighbours(self, hardware: Hardware, sizes: AttentionSizes) -> dict[str, tuple[int, ...]]:
         """Other values worth a try, by field; any of them fits together with any other."""

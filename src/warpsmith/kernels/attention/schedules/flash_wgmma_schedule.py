@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Self
 
 from ....hardware import Hardware
+from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE
 from ...schedule import tunes
 from .flash_mma_schedule import AttentionSizes, FlashSchedule
 
-FLOPS_PER_SM_CYCLE = 4096  # of wgmma in half precision, on a Hopper multiprocessor
-SHARE = 0.6  # of that rate: products that wait for a softmax of the other warpgroup
+# Fitted to an H200's times of 128 and 64 features (`lab/attention_kernels.py`): cycles of a multiprocessor for a pair of a query and a key, its part of the softmax and
+# of each feature of a query and a value; microseconds of a block that nothing covers; how much longer other tiles take.
+PAIR_CYCLES, FEATURE_CYCLES, BLOCK_US = 0.072, 0.000414, 3.0
+ONE_CONSUMER, FEW_KEYS, ONE_STAGE = 1.27, 1.12, 1.35
 MOST_SUMS = {
     192: 64,
     128: 256,
@@ -24,14 +27,15 @@ class FlashWgmmaSchedule(FlashSchedule):
     queries: int = tunes("QUERIES", 128)
     keys: int = tunes("KEYS", 128)
     stages: int = tunes("STAGES", 2)
+    weight_parts: int = tunes("WEIGHT_PARTS", 1)
     ping_pong: int = tunes("PING_PONG", 1)  # whether consumers issue their products in turns
 
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
         """The schedule that should take the least time among those that fit a block."""
-        all_of_them = [cls(q, k, s) for q in MOST_SUMS for k in (128, 64) for s in (2, 1)]
+        all_of_them = [cls(q, k, s, sizes.weight_parts) for q in MOST_SUMS for k in (128, 64) for s in (2, 1)]
         fitting = [s for s in all_of_them if s.fits(hardware, sizes)]
-        return min(fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 64, 1))
+        return min(fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 64, 1, sizes.weight_parts))
 
     def smem_bytes(self, sizes: AttentionSizes) -> int:
         depth, width = (-(-n // PANEL) * PANEL for n in sizes.padded)
@@ -43,17 +47,25 @@ class FlashWgmmaSchedule(FlashSchedule):
         return (
             self.smem_bytes(sizes) <= hardware.smem_bytes_per_block
             and sizes.padded[1] <= MOST_SUMS[self.queries]
-            and (sizes.padded[1] <= 128 or self.keys == 64)
+            and (sizes.padded[1] <= 128 or (self.keys == 64 and self.weight_parts == 1))
         )
 
     def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
-        """The busiest multiprocessor's products, or the memory's time where that is more. `moved`: bytes of all operands."""
-        share = SHARE * self.stages / (self.stages + 0.3) * (0.6 if self.queries == 64 else 1.0)
-        return self.bound_us(hardware, sizes, moved, share * FLOPS_PER_SM_CYCLE, sum(sizes.padded))
+        """The busiest multiprocessor's blocks, one after the other, or the memory's time where that is more. `moved`: bytes of all operands."""
+        cycles = PAIR_CYCLES + FEATURE_CYCLES * (sizes.padded[0] + sizes.padded[1] * self.weight_parts)
+        cycles *= ONE_CONSUMER if self.queries == 64 else 1.0
+        cycles *= (FEW_KEYS if self.keys == 64 else 1.0) * (ONE_STAGE if self.stages == 1 else 1.0)
+        blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
+        block_us = self.count_pairs(sizes) * sizes.heads / blocks * cycles / hardware.sm_clock_mhz + BLOCK_US
+        computing = -(-blocks // hardware.sm_count) * block_us
+        return max(computing, hardware.dram_us(moved, DRAM_SHARE)) + hardware.kernel_launch_us
 
     def neighbours(self, hardware: Hardware, sizes: AttentionSizes) -> dict[str, tuple[int, ...]]:
         """Other values worth a try, by field; any of them fits together with any other."""
-        domains: dict[str, tuple[int, ...]] = {"ping_pong": (0,)}
+        domains: dict[str, tuple[int, ...]] = {
+            "ping_pong": (0,),
+            "weight_parts": (2,) if self.weight_parts == 1 and sizes.padded[1] <= 128 else (),
+        }
         for field, values in (("queries", (64, 128, 192)), ("keys", (64, 128)), ("stages", (1, 2, 3))):
             largest = {
                 name: max((getattr(self, name), *domains.get(name, ())))

@@ -1,4 +1,4 @@
-"""Attention of many queries in half precision, as a served model reads a prompt: FlashAttention-2 on tensor cores, by `mma.sync`.
+"""Attention of many queries in half precision, as a served model reads a prompt: FlashAttention on tensor cores, by `mma.sync` or by `wgmma`.
 
 In: queries, keys and values of fp16 or bf16 with at most 256 features a head, any strides, the library's node or a product, a map of the scores with a
 softmax, and a product. Out: one kernel `attend`, of which a block has some rows of one head. Masks are added where scores are in registers; a diagonal or
@@ -29,7 +29,7 @@ MOST_WIDTH = 256  # features of a head
 FEW_ROWS = 16  # queries of a head of keys that one tile of the instruction holds: `split_kv` has these
 COPIED_AT_ONCE = 8  # halves
 SHARED_VALUES = (
-    "element", "heads", "group", "rows", "keys", "width_out", "causal", "limit", "windowed", "floor", "mapped", "zero_without_keys",
+    "element", "kind", "heads", "group", "rows", "keys", "width_out", "causal", "limit", "windowed", "floor", "mapped", "zero_without_keys",
     "query_layout", "key_layout", "value_layout",
 )  # fmt: skip
 HEAD_VALUES = ("scale", "indices", "query_start", "key_start", "value_start", "score_index", "out_index")
@@ -67,21 +67,21 @@ def find_flash_attention(graph: Graph, region: Region) -> Attention | None:
         if attention is None or not set(attention.nodes) <= members:
             continue
         try:
-            write_flash_mma(graph, region, attention)
+            write_flash(graph, region, attention)
         except (TaskError, Unsupported):
             return None
         return attention
     return None
 
 
-def cut_flash_mma(graph: Graph, attention: Attention, taken: set[str], fuse: bool) -> Region | None:
+def cut_flash(graph: Graph, attention: Attention, taken: set[str], fuse: bool) -> Region | None:
     """The region of an attention's nodes, with what follows it where that can be stored in its place."""
     if set(attention.nodes) & taken:
         return None
     for nodes in list_nodes_behind(graph, attention, {*taken, *attention.nodes}) if fuse else [()]:
         try:
             region = make_region(graph, [*attention.nodes, *nodes])
-            write_flash_mma(graph, region, attention)
+            write_flash(graph, region, attention)
         except (TaskError, Unsupported):
             continue
         return region
@@ -117,7 +117,7 @@ def _is_copied_at_once(spec: TensorSpec, feature: int) -> bool:
     )
 
 
-def write_flash_mma(graph: Graph, region: Region, attention: Attention, wgmma: bool = False) -> CudaBody:
+def write_flash(graph: Graph, region: Region, attention: Attention, wgmma: bool = False) -> CudaBody:
     """Write the unit's kernel, by `mma.sync` or by `wgmma`. Raises Unsupported."""
     parts = build_parts(graph, region, attention, _compute)
     top, w = Writer(), Writer()
@@ -154,7 +154,7 @@ def _render_kernel(parts: Parts, attention: Attention, scores: Sequence[str], wg
     kind = values["kind"]
     if wgmma:
         rows = {key.replace("strides", "row"): str(values[key]).split(", ")[0] for key in STRIDES}
-        return render("attention/cuda/attention_flash_wgmma.cuh", common=common, head=head, kind=kind, **rows)
+        return render("attention/cuda/attention_flash_wgmma.cuh", common=common, head=head, **rows)
     strides = {key: values[key] for key in STRIDES}
     return render("attention/cuda/attention_flash_mma.cuh", common=common, head=head, kind=kind, **strides)
 
