@@ -1,6 +1,6 @@
 //! Rows of keys or values of one head: those of a cache, then those that a step adds. Values: both operands, their strides, features of a row.
 
-struct $type_name {
+struct $type_name : PlainRows {
   static constexpr int64_t CACHED = $operand_shape[DIMS];
   static_assert($operand_stride[DIMS + 1] == 1 && $added_stride[DIMS + 1] == 1, "requires: dense rows");
   const kv_t* cache;

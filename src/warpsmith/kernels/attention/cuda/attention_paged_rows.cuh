@@ -1,7 +1,7 @@
 //! Rows of keys or values of one head that lie in pages of a pool, found by a table of page numbers. Entries outside the pool read its first page,
 //! where torch raises. Values: names of the pool and the table, the strides of what a copy of the pages would be, elements of a page.
 
-struct $type_name {
+struct $type_name : PlainRows {
   static constexpr int64_t PAGE = $page, PAGES = $operand_shape[0];
   const kv_t* pool;
   const $table_type* table;

@@ -14,23 +14,14 @@ constexpr int WINDOW = SHARE < 8192 ? (SHARE > 0 ? (int)SHARE : 32) : 8192;
 constexpr bool SEEN_DECIDES = $mask_is_bool && !MASK_BY_ROW;          // the bits of seen keys say all that the mask does
 static_assert((BATCH == 16 || BATCH == 32) && BLOCK % ws::WARP == 0 && (WARPS & (WARPS - 1)) == 0, "BATCH is 16 or 32, warps a power of two");
 
-typedef ws::Pack<uint32_t, 4> Chunk;  // 8 neighbours of a row
-struct Keys { Chunk at[TILES][2][SPANS_KEY]; };      // of key g + 8 n: features 32 c + 8 t and the next
-struct Values { Chunk at[TILES][4][SPANS_VALUE]; };  // of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9: columns 64 c + 8 g and the next
-
-template <int V>
-__device__ __forceinline__ Chunk load_chunk(const kv_t* row, int64_t n, int64_t width, int64_t stride) {
-  Chunk chunk = {};
-  if constexpr (V == 8) {
-    if (n < width) chunk = ws::load_pack<4>(reinterpret_cast<const uint32_t*>(row + n));
-  } else {
-    ws::Pack<kv_t, 8> some;
-#pragma unroll
-    for (int i = 0; i < 8; i++) some.at[i] = n + i < width ? row[(n + i) * stride] : ws::store_as<kv_t>(0.0f);
-    memcpy(&chunk, &some, sizeof chunk);
-  }
-  return chunk;
-}
+struct Keys {
+  KeyRows::Raw at[TILES][2][SPANS_KEY];  // of key g + 8 n: features 32 c + 8 t and the next
+  KeyRows::Scale scale[TILES][2];
+};
+struct Values {
+  ValueRows::Raw at[TILES][4][SPANS_VALUE];  // of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9: columns 64 c + 8 g and the next
+  ValueRows::Scale scale[TILES][4];
+};
 
 // `seen`: a bit a key of the step, not 0. A hidden key is not read: its lane reads the first that is seen instead.
 __device__ __forceinline__ void load_keys(Keys& keys, const KeyRows& rows, int64_t from, unsigned seen, int g, int t) {
@@ -40,9 +31,10 @@ __device__ __forceinline__ void load_keys(Keys& keys, const KeyRows& rows, int64
 #pragma unroll
     for (int n = 0; n < 2; n++) {
       const int key = tile * 16 + n * 8 + g;
-      const kv_t* const row = rows[from + (seen >> key & 1 ? key : first)];
+      const auto row = rows[from + (seen >> key & 1 ? key : first)];
+      keys.scale[tile][n] = KeyRows::scale_of(row);
 #pragma unroll
-      for (int c = 0; c < SPANS_KEY; c++) keys.at[tile][n][c] = load_chunk<V_KEY>(row, c * 32 + t * 8, DEPTH, $key_stride[DIMS + 1]);
+      for (int c = 0; c < SPANS_KEY; c++) keys.at[tile][n][c] = KeyRows::load<V_KEY>(row, c * 32 + t * 8, DEPTH, $key_stride[DIMS + 1]);
     }
 }
 __device__ __forceinline__ int value_key(int tile, int j, int t) { return tile * 16 + j / 2 * 8 + 2 * t + j % 2; }
@@ -53,9 +45,10 @@ __device__ __forceinline__ void load_values(Values& values, const ValueRows& row
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int key = value_key(tile, j, t);
-      const kv_t* const row = rows[from + (seen >> key & 1 ? key : first)];
+      const auto row = rows[from + (seen >> key & 1 ? key : first)];
+      values.scale[tile][j] = ValueRows::scale_of(row);
 #pragma unroll
-      for (int c = 0; c < SPANS_VALUE; c++) values.at[tile][j][c] = load_chunk<V_VALUE>(row, c * 64 + g * 8, WIDTH_OUT, $value_stride[DIMS + 1]);
+      for (int c = 0; c < SPANS_VALUE; c++) values.at[tile][j][c] = ValueRows::load<V_VALUE>(row, c * 64 + g * 8, WIDTH_OUT, $value_stride[DIMS + 1]);
     }
 }
 // In the place of hidden keys lies a value that another key has: a weight of 0 does not hide its infinities.
@@ -66,7 +59,7 @@ __device__ __forceinline__ void clear_hidden(Values& values, unsigned seen, int 
     for (int j = 0; j < 4; j++)
       if (!(seen >> value_key(tile, j, t) & 1))
 #pragma unroll
-        for (int c = 0; c < SPANS_VALUE; c++) values.at[tile][j][c] = Chunk{};
+        for (int c = 0; c < SPANS_VALUE; c++) values.at[tile][j][c] = ValueRows::Raw{};
 }
 
 // The online softmax: of queries g and g + 8 the maximum (log2) and this lane's part of the normaliser; of queries 2 t, 2 t + 1 (and 8 more) the
@@ -86,16 +79,17 @@ __device__ __forceinline__ void multiply_keys(Scores& scores, const Chunk (&quer
 #pragma unroll
   for (int c = 0; c < SPANS_KEY; c++)
 #pragma unroll
-    for (int half = 0; half < 4; half += 2) {
-      const uint32_t a[] = {query[0][c].at[half], query[1][c].at[half], query[0][c].at[half + 1], query[1][c].at[half + 1]};
+    for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
-      for (int tile = 0; tile < TILES; tile++)
+      for (int n = 0; n < 2; n++) {
+        const Chunk chunk = KeyRows::widen(keys.at[tile][n][c], keys.scale[tile][n]);
 #pragma unroll
-        for (int n = 0; n < 2; n++) {
-          const uint32_t b[] = {keys.at[tile][n][c].at[half], keys.at[tile][n][c].at[half + 1]};
+        for (int half = 0; half < 4; half += 2) {
+          const uint32_t a[] = {query[0][c].at[half], query[1][c].at[half], query[0][c].at[half + 1], query[1][c].at[half + 1]};
+          const uint32_t b[] = {chunk.at[half], chunk.at[half + 1]};
           ws::mma_$kind(scores[tile][n], a, b);
         }
-    }
+      }
 }
 
 // Multiplies sums of queries 2 t and 2 t + 1 by factors that lanes of g have.
@@ -166,18 +160,22 @@ __device__ __forceinline__ void multiply_values(State& state, const Scores& weig
 #pragma unroll
       for (int n = 0; n < 2; n++) b[r][n] = ws::pack_$kind(weights[tile][n][2 * r], weights[tile][n][2 * r + 1]);
 #pragma unroll
-    for (int c = 0; c < SPANS_VALUE; c++)
+    for (int c = 0; c < SPANS_VALUE; c++) {
+      Chunk chunks[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++) chunks[j] = ValueRows::widen(values.at[tile][j][c], values.scale[tile][j]);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         uint32_t a[4];
 #pragma unroll
         for (int n = 0; n < 2; n++) {
-          const uint32_t even = values.at[tile][2 * n][c].at[i], odd = values.at[tile][2 * n + 1][c].at[i];
+          const uint32_t even = chunks[2 * n].at[i], odd = chunks[2 * n + 1].at[i];
           a[2 * n] = __byte_perm(even, odd, 0x5410), a[2 * n + 1] = __byte_perm(even, odd, 0x7632);
         }
 #pragma unroll
         for (int r = 0; r < ROW_TILES; r++) ws::mma_$kind(state.sum[r][c][i], a, b[r]);
       }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-"""Where a split-KV kernel finds the rows of keys and values: in an operand, in pages of a pool, or in a cache and what a step adds to it.
+"""Where a split-KV kernel finds the rows of keys and values: in an operand, in pages of a pool, in a cache and what a step adds to it, or in 8 bits with scales.
 
 In: a graph, the region's operands by name, and the operand of an attention. Out: what the kernel's text says of its sizes and strides, as C++ over
 `task.h`, and the type that finds a row.
@@ -14,6 +14,7 @@ from ....codegen.templates import render
 from ....records import Graph
 from ..joined_rows import JoinedRows, find_joined_rows
 from ..paged_rows import PagedRows, find_paged_rows
+from ..scaled_rows import ScaledRows, find_scaled_rows
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,36 @@ class _JoinedKv(_Arrays):
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _ScaledKv(KvRows):
+    scale: str
+    scale_rank: int
+    kind: str
+
+    def constants(self, what: str) -> str:
+        steps = (
+            f"{self.scale}_shape[{d}] == 1 ? 0 : {self.scale}_stride[{d}]" for d in range(self.scale_rank)
+        )
+        return f"static constexpr __constant__ int64_t {what}_SCALE_STRIDE[] = {{{', '.join(steps)}}};\n"
+
+    def write(self, what: str, width: str) -> str:
+        return render(
+            "attention/cuda/attention_scaled_rows.cuh", type_name=f"{what}Rows", operand=self.operand, operand_type=f"{self.operand}_t",
+            operand_stride=self.stride(what), scale=self.scale, scale_type=f"{self.scale}_t", scale_steps=f"{what.upper()}_SCALE_STRIDE",
+            kind=self.kind,
+        )  # fmt: skip
+
+
 def describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str) -> KvRows:
     """Tell where the rows of an attention's operand are; `query`: the name of its queries. Raises Unsupported."""
     if value in names:
         return KvRows(names[value])
     paged, joined = find_paged_rows(graph, value), find_joined_rows(graph, value)
+    scaled = find_scaled_rows(graph, value)
     if paged is not None:
         return _describe_pages(graph, names, paged, query)
+    if scaled is not None:
+        return _describe_scaled(graph, names, scaled, value)
     if joined is not None:
         return _describe_parts(graph, names, joined)
     raise Unsupported("keys that no operand holds")
@@ -104,7 +128,15 @@ def describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str
 def find_row_nodes(graph: Graph, value: str) -> tuple[str, ...]:
     """The nodes that make an operand which a kernel of few queries need not have, in order."""
     paged, joined = find_paged_rows(graph, value), find_joined_rows(graph, value)
-    return paged.nodes if paged is not None else (joined.node,) if joined is not None else ()
+    scaled = find_scaled_rows(graph, value)
+    if paged is not None:
+        return paged.nodes
+    return scaled.nodes if scaled is not None else (joined.node,) if joined is not None else ()
+
+
+def _describe_scaled(graph: Graph, names: Mapping[str, str], scaled: ScaledRows, value: str) -> KvRows:
+    kind = {"float16": "f16", "bfloat16": "bf16"}[graph.specs[value].dtype]
+    return _ScaledKv(names[scaled.stored], names[scaled.scale], len(graph.specs[scaled.scale].shape), kind)
 
 
 def _describe_pages(graph: Graph, names: Mapping[str, str], paged: PagedRows, query: str) -> KvRows:

@@ -76,7 +76,7 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     write_chain(w, epilogue(graph, region, attention.final.output.name, ()), "epilogue", -1)
     common = render(
         "attention/cuda/attention_split_kv_common.cuh",
-        key_type=f"{key.operand}_t",
+        key_type=f"{query}_t",
         key_shape=key.shape("KEY"),
         out_shape=f"{out}_shape",
         dims=dims,
@@ -103,7 +103,8 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     else:
         values |= {"key": key.operand, "value": value.operand}
     file = "attention/cuda/attention_split_kv_mma.cuh" if mma else "attention/cuda/attention_split_kv.cuh"
-    rows = (key.write("Key", "DEPTH"), value.write("Value", "WIDTH_OUT")) if mma else ()
+    chunks = render("attention/cuda/attention_row_chunks.cuh") if mma else ""
+    rows = (chunks, key.write("Key", "DEPTH"), value.write("Value", "WIDTH_OUT")) if mma else ()
     for line in "".join(
         (key.constants("KEY"), value.constants("VALUE"), common, *rows, render(file, **values))
     ).splitlines():
