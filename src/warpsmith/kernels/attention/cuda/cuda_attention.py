@@ -36,7 +36,7 @@ from .flash_attention import (
     find_flash_attention,
     fits_wgmma,
     flash_attention_at,
-    is_reference_single,
+    list_weight_parts,
     write_flash,
 )
 from .kv_rows import find_row_nodes
@@ -217,7 +217,7 @@ def _offer_flash(graph: Graph, region: Region, attention: Attention, facts: Fact
 def _find_sizes(graph: Graph, attention: Attention) -> AttentionSizes:
     *heads, rows, keys = attention.raw
     depth, width = graph.specs[attention.query].shape[-1], graph.specs[attention.value].shape[-1]
-    parts = 2 if is_reference_single(graph, attention) else 1
+    parts = list_weight_parts(graph, attention)
     return AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor, parts)
 
 

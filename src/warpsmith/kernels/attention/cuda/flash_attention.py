@@ -88,6 +88,15 @@ def cut_flash(graph: Graph, attention: Attention, taken: set[str], fuse: bool) -
     return None
 
 
+def list_weight_parts(graph: Graph, attention: Attention) -> tuple[int, ...]:
+    """List how many halves a weight may be the sum of, the first choice first. bfloat16 rounds the weights of rows that see few keys by more than the
+    error of most elements, and a graph that spells attention out rounds other ones.
+    """
+    if is_reference_single(graph, attention):
+        return (2,)
+    return (2, 1) if not attention.library and graph.specs[attention.query].dtype == "bfloat16" else (1, 2)
+
+
 def is_reference_single(graph: Graph, attention: Attention) -> bool:
     """Tell whether torch's attention falls back to products in float32, as it does where a mask is not dense along the keys, or there is a mask and
     rows of a head are not whole copies of 16 bytes (`sdp_utils.cpp`): weights rounded to half are then beyond its error.

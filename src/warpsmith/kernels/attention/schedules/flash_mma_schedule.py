@@ -29,7 +29,7 @@ class AttentionSizes:
     width: int
     limit: int | None = None
     floor: int | None = None
-    weight_parts: int = 1  # that a weight is split into at first
+    weight_parts: tuple[int, ...] = (1, 2)  # that a weight may be split into, the first one at first
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -65,11 +65,11 @@ class FlashMmaSchedule(FlashSchedule):
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
         """The schedule that should take the least time among those that fit a block."""
-        fitting = [s for s in cls._list(sizes.weight_parts) if s.fits(hardware, sizes)]
+        fitting = [s for s in cls._list(sizes.weight_parts[0]) if s.fits(hardware, sizes)]
         return min(
             fitting,
             key=lambda s: s.us(hardware, sizes),
-            default=cls(64, 32, 1, weight_parts=sizes.weight_parts),
+            default=cls(64, 32, 1, weight_parts=sizes.weight_parts[0]),
         )
 
     @classmethod
@@ -106,7 +106,7 @@ class FlashMmaSchedule(FlashSchedule):
         domains: dict[str, tuple[int, ...]] = {
             "queries": (64,) if self.queries == 128 else (128,),
             "size": (256,),
-            "weight_parts": (2,) if self.weight_parts == 1 else (),
+            "weight_parts": sizes.weight_parts,
         }
         for field, values in (("stages", (1, 2, 3)), ("keys", (32, 64, 128))):
             largest = {

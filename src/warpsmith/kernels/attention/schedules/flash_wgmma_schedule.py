@@ -33,9 +33,13 @@ class FlashWgmmaSchedule(FlashSchedule):
     @classmethod
     def choose(cls, hardware: Hardware, sizes: AttentionSizes) -> Self:
         """The schedule that should take the least time among those that fit a block."""
-        all_of_them = [cls(q, k, s, sizes.weight_parts) for q in MOST_SUMS for k in (128, 64) for s in (2, 1)]
+        all_of_them = [
+            cls(q, k, s, sizes.weight_parts[0]) for q in MOST_SUMS for k in (128, 64) for s in (2, 1)
+        ]
         fitting = [s for s in all_of_them if s.fits(hardware, sizes)]
-        return min(fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 64, 1, sizes.weight_parts))
+        return min(
+            fitting, key=lambda s: s.us(hardware, sizes), default=cls(64, 64, 1, sizes.weight_parts[0])
+        )
 
     def smem_bytes(self, sizes: AttentionSizes) -> int:
         depth, width = (-(-n // PANEL) * PANEL for n in sizes.padded)
@@ -47,7 +51,7 @@ class FlashWgmmaSchedule(FlashSchedule):
         return (
             self.smem_bytes(sizes) <= hardware.smem_bytes_per_block
             and sizes.padded[1] <= MOST_SUMS[self.queries]
-            and (sizes.padded[1] <= 128 or (self.keys == 64 and self.weight_parts == 1))
+            and (sizes.padded[1] <= 128 or self.keys == 64)
         )
 
     def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
@@ -64,7 +68,7 @@ class FlashWgmmaSchedule(FlashSchedule):
         """Other values worth a try, by field; any of them fits together with any other."""
         domains: dict[str, tuple[int, ...]] = {
             "ping_pong": (0,),
-            "weight_parts": (2,) if self.weight_parts == 1 and sizes.padded[1] <= 128 else (),
+            "weight_parts": sizes.weight_parts,
         }
         for field, values in (("queries", (64, 128, 192)), ("keys", (64, 128)), ("stages", (1, 2, 3))):
             largest = {
