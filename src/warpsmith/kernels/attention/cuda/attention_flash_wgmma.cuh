@@ -12,26 +12,39 @@ constexpr int SHARED = 1024 + QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES) +
 // What launches of so many threads leave a consumer when the producer has given its registers back.
 constexpr int PRODUCER_REGISTERS = GROUPS == 3 ? 32 : 40, CONSUMER_REGISTERS = GROUPS == 3 ? 160 : 232;
 static_assert(QUERIES % 64 == 0 && GROUPS >= 1 && GROUPS <= 3 && (KEYS == 64 || KEYS == 128) && STAGES >= 1, "whole tiles");
-static_assert(QUERY_VEC == 8 && KEY_VEC == 8 && VALUE_VEC == 8, "requires: rows of queries, keys and values that begin at multiples of 16 bytes");
 
 // COUNT rows from `first` on, to a tile; zeros beyond the last row and beyond FEATURES. All of the producer, which shares the issue slots of the consumers: where all
 // elements are there, a copy is one instruction.
-template <int COUNT, int64_t FEATURES, int PADDED, int64_t ROW_STRIDE>
+template <int COUNT, int64_t FEATURES, int PADDED, int V, int64_t ROW_STRIDE, int64_t STRIDE>
 __device__ __forceinline__ void copy_rows(unsigned char* to, const half_t* from, int first, int rows) {
-  constexpr int PER_ROW = PADDED / 8, LINES = 128 / PER_ROW;  // copies of a row; rows at once
-  const int line = threadIdx.x % 128 / PER_ROW, column = threadIdx.x % 128 % PER_ROW * 8;
+  constexpr int PER_ROW = PADDED / V, LINES = PER_ROW < 128 ? 128 / PER_ROW : 1;  // copies of a row; rows at once
+  const int thread = threadIdx.x % 128, line = thread / PER_ROW;
   if (LINES * PER_ROW < 128 && line >= LINES) return;
-  const half_t* const source = from + (first + line) * ROW_STRIDE + column;
-  if (PADDED == FEATURES && COUNT % LINES == 0 && first + COUNT <= rows) {
+  if (V == 8 && PADDED == FEATURES && COUNT % LINES == 0 && first + COUNT <= rows) {
+    const int column = thread % PER_ROW * V;
+    const half_t* const source = from + (first + line) * ROW_STRIDE + column;
 #pragma unroll
     for (int r = 0; r < COUNT; r += LINES) ws::copy_async<16>(to + ws::tile_place<COUNT>(line + r, column), source + r * ROW_STRIDE, true);
     return;
   }
+  for (int pack = thread % PER_ROW; pack < PER_ROW; pack += 128) {
+    const int column = pack * V;
+    const half_t* const source = from + (first + line) * ROW_STRIDE + column * STRIDE;
 #pragma unroll 4
-  for (int r = 0; r < COUNT; r += LINES) {
-    if (COUNT % LINES != 0 && line + r >= COUNT) break;
-    ws::copy_async<16>(to + ws::tile_place<COUNT>(line + r, column), source + r * ROW_STRIDE, first + line + r < rows && column < FEATURES);
+    for (int r = 0; r < COUNT; r += LINES) {
+      if (COUNT % LINES != 0 && line + r >= COUNT) break;
+      unsigned char* const target = to + ws::tile_place<COUNT>(line + r, column);
+      const bool there = first + line + r < rows && column < FEATURES;
+      if constexpr (V > 1) ws::copy_async<2 * V>(target, source + r * ROW_STRIDE, there);
+      else *reinterpret_cast<half_t*>(target) = there ? source[r * ROW_STRIDE] : ws::store_as<half_t>(0.0f);
+    }
   }
+}
+// Tells that this thread's elements of a tile are there, or will be.
+template <int V>
+__device__ __forceinline__ void fill(ws::Barrier* full) {
+  if constexpr (V > 1) ws::copy_arrive(full);
+  else ws::shared_stored(), ws::barrier_arrive(full);
 }
 
 // A place in a ring of stages, and how often the ring has been gone round.
@@ -115,17 +128,17 @@ __global__ void __launch_bounds__(THREADS, 1) attend(Operands o) {
   Ring ring;
   if (group == GROUPS) {
     if constexpr (GROUPS > 1) ws::registers_less<PRODUCER_REGISTERS>();
-    copy_rows<QUERIES, DEPTH, PADDED_DEPTH, $query_row>(shared.queries, queries, first_row, (int)ROW_COUNT);
-    ws::copy_arrive(shared.queries_full);
+    copy_rows<QUERIES, DEPTH, PADDED_DEPTH, QUERY_VEC, $query_strides>(shared.queries, queries, first_row, (int)ROW_COUNT);
+    fill<QUERY_VEC>(shared.queries_full);
 #pragma unroll 1
     for (int tile = 0; tile < tiles; tile++, ring.advance()) {
       const int key = (int)seen_begin + tile * KEYS;
       ws::barrier_wait(shared.keys_empty + ring.stage, ring.phase ^ 1);
-      copy_rows<KEYS, DEPTH, PADDED_DEPTH, $key_row>(shared.keys + ring.stage * KEY_BYTES, keys, key, (int)KEY_COUNT);
-      ws::copy_arrive(shared.keys_full + ring.stage);
+      copy_rows<KEYS, DEPTH, PADDED_DEPTH, KEY_VEC, $key_strides>(shared.keys + ring.stage * KEY_BYTES, keys, key, (int)KEY_COUNT);
+      fill<KEY_VEC>(shared.keys_full + ring.stage);
       ws::barrier_wait(shared.values_empty + ring.stage, ring.phase ^ 1);
-      copy_rows<KEYS, WIDTH_OUT, PADDED_OUT, $value_row>(shared.values + ring.stage * VALUE_BYTES, values, key, (int)KEY_COUNT);
-      ws::copy_arrive(shared.values_full + ring.stage);
+      copy_rows<KEYS, WIDTH_OUT, PADDED_OUT, VALUE_VEC, $value_strides>(shared.values + ring.stage * VALUE_BYTES, values, key, (int)KEY_COUNT);
+      fill<VALUE_VEC>(shared.values_full + ring.stage);
     }
     ws::copy_commit();
     ws::copy_wait<0>();

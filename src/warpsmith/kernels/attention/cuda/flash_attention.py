@@ -108,7 +108,7 @@ def is_reference_single(graph: Graph, attention: Attention) -> bool:
 
 
 def fits_wgmma(graph: Graph, attention: Attention) -> bool:
-    """Tell whether rows of queries, keys and values begin at multiples of 16 bytes, as the swizzle has them."""
+    """Tell whether rows of queries, keys and values begin at multiples of 16 bytes: others are copied piece by piece, which the kernel has for other shapes."""
     features = (
         (attention.query, -1), (attention.key, -2 if attention.transposed else -1), (attention.value, -1),
     )  # fmt: skip
@@ -160,12 +160,9 @@ def _render_kernel(parts: Parts, attention: Attention, scores: Sequence[str], wg
     names = {key: values[key] for key in SHARED_VALUES}
     common = render("attention/cuda/attention_flash_common.cuh", **names)
     head = render("attention/cuda/attention_flash_head.cuh", **{key: values[key] for key in HEAD_VALUES})
-    kind = values["kind"]
-    if wgmma:
-        rows = {key.replace("strides", "row"): str(values[key]).split(", ")[0] for key in STRIDES}
-        return render("attention/cuda/attention_flash_wgmma.cuh", common=common, head=head, **rows)
-    strides = {key: values[key] for key in STRIDES}
-    return render("attention/cuda/attention_flash_mma.cuh", common=common, head=head, kind=kind, **strides)
+    own = {key: values[key] for key in (*STRIDES, *(() if wgmma else ("kind",)))}
+    file = "attention/cuda/attention_flash_wgmma.cuh" if wgmma else "attention/cuda/attention_flash_mma.cuh"
+    return render(file, common=common, head=head, **own)
 
 
 def _values(p: Parts, attention: Attention, scores: Sequence[str]) -> dict[str, object]:
