@@ -40,7 +40,8 @@ class Recorded:
     def replay(self) -> None:
         for leaf, now in zip(self.leaves, self.function(), strict=True):
             if isinstance(leaf, Tensor):
-                leaf.copy_(now)
+                with torch.inference_mode():  # a graph writes to memory, whatever the mode
+                    leaf.copy_(now)
 
 
 @dataclass
@@ -56,8 +57,8 @@ class FakeDevice:
     def is_capturing(self) -> bool:
         return self.capturing
 
-    def stream(self) -> int:
-        return self.current
+    def stream(self) -> tuple[int, int]:
+        return 0, self.current
 
     def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
         if self.fault:
@@ -100,6 +101,17 @@ def test_answers_are_those_of_launches_and_results_stay(device: FakeDevice) -> N
         assert torch.equal(product, x * weight)
         assert constant == "constant"
     assert (device.captures, run.replays, run.reason) == (1, CALLS - CALLS_BEFORE - 1, "")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_calls_in_inference_mode_and_others_may_follow_one_another(device: FakeDevice, first: bool) -> None:
+    run, weight = GraphReplays(multiply, frozenset(), device), random_values()
+    for inference in (first, not first, first):
+        with torch.inference_mode(inference):
+            for _ in range(CALLS):
+                x = random_values()
+                assert torch.equal(run([x, weight])[0], x * weight)
+    assert (device.captures, run.reason) == (1, "")
 
 
 def test_what_a_call_updates_where_it_is_is_updated_once(device: FakeDevice) -> None:

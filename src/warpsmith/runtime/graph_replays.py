@@ -21,9 +21,14 @@ from ..records import Graph, Region
 from .fx_graphs import find_updated_input, returns_view
 
 Leaves = tuple[Any, ...]
+Stream = tuple[int, int]  # device, and handle of its stream
 Run = Callable[[Sequence[Tensor]], Leaves]
 
-UNIT_US, NODE_US, VIEW_US = 20.0, 5.0, 1.0  # of an H200's host for one step of a candidate (`lab/graph_replays.py`)
+UNIT_US, NODE_US, VIEW_US = (
+    20.0,
+    5.0,
+    1.0,
+)  # of an H200's host for one step of a candidate (`lab/graph_replays.py`)
 CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
 MOST_CAPTURES = 8
 MOST_COPIED_BYTES = 4 << 20  # by a call
@@ -38,7 +43,7 @@ class Device(Protocol):
 
     def is_capturing(self) -> bool: ...
 
-    def stream(self) -> int: ...
+    def stream(self) -> Stream: ...
 
     def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
         """Record the launches of a call, none of which runs."""
@@ -47,17 +52,16 @@ class Device(Protocol):
 class CudaDevice:
     """The current CUDA device. Graphs that are captured for one stream share their memory: they are replayed one after another there."""
 
-    _pools: dict[tuple[int, int], Any] = {}
+    _pools: dict[Stream, Any] = {}
 
     def is_capturing(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
 
-    def stream(self) -> int:
-        return torch.cuda.current_stream().cuda_stream
+    def stream(self) -> Stream:
+        return torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
 
     def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
-        key = torch.cuda.current_device(), self.stream()
-        pool = self._pools.setdefault(key, torch.cuda.graph_pool_handle())
+        pool = self._pools.setdefault(self.stream(), torch.cuda.graph_pool_handle())
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             leaves = function()
@@ -73,9 +77,9 @@ class Captured:
     moving: tuple[int, ...]
     steady: tuple[tuple[int, int, tuple[int, ...]], ...]  # number, address and strides of the others
     leaves: Leaves
-    stream: int
+    stream: Stream
 
-    def fits(self, inputs: Sequence[Tensor], stream: int) -> bool:
+    def fits(self, inputs: Sequence[Tensor], stream: Stream) -> bool:
         return stream == self.stream and all(
             inputs[i].data_ptr() == address and inputs[i].stride() == strides
             for i, address, strides in self.steady
@@ -113,7 +117,7 @@ class GraphReplays:
         self._captured = None
         if self._calls <= CALLS_BEFORE:
             return self._run(inputs)
-        self.reason = self._refuse(inputs)
+        self.reason = self._refuse(inputs, stream)
         if self.reason:
             return self._run(inputs)
         return self._capture(inputs, stream)
@@ -135,8 +139,10 @@ class GraphReplays:
             self._moving |= moved
         self._addresses, self._calls = addresses, self._calls + 1
 
-    def _refuse(self, inputs: Sequence[Tensor]) -> str:
+    def _refuse(self, inputs: Sequence[Tensor], stream: Stream) -> str:
         """Return why a graph would be wrong, or no gain; empty for none."""
+        if any(t.is_cuda and t.device.index != stream[0] for t in inputs):
+            return "it is called from another device than its tensors are on"
         if self._captures == MOST_CAPTURES:
             return f"{MOST_CAPTURES} graphs were captured, and did not last"
         if self._moving & self._updated:
@@ -146,10 +152,11 @@ class GraphReplays:
             return f"{copied / 1e6:.0f} MB of inputs are other tensors at each call"
         return ""
 
-    def _capture(self, inputs: Sequence[Tensor], stream: int) -> Leaves:
+    def _capture(self, inputs: Sequence[Tensor], stream: Stream) -> Leaves:
         """Capture this call and answer it by the first replay."""
         self._captures += 1
-        read = tuple(t.clone() if i in self._moving else t for i, t in enumerate(inputs))
+        with torch.inference_mode(False):  # else only calls in that mode could write to them
+            read = tuple(t.clone() if i in self._moving else t for i, t in enumerate(inputs))
         try:
             graph, leaves = self._device.capture(lambda: self._run(read))
         except RuntimeError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...codegen.lowering.axis_relations import base_name
 from ...records import Graph
 
-NARROW = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
+NARROW = ("int8", "float8_e4m3fn", "float8_e5m2")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class KvRows:
     """Rows of one operand by its strides."""
 
     operand: str
+    header = ""  # that its text needs
 
     def shape(self, what: str) -> str:
         """Name the array of sizes, (heads …, keys, features). `what`: KEY or VALUE."""
@@ -94,7 +95,7 @@ class _JoinedKv(_Arrays):
 class _ScaledKv(KvRows):
     scale: str
     scale_rank: int
-    kind: str
+    header = "warpsmith_cuda_pairs.h"
 
     def constants(self, what: str) -> str:
         steps = (
@@ -106,7 +107,6 @@ class _ScaledKv(KvRows):
         return render(
             "attention/cuda/attention_scaled_rows.cuh", type_name=f"{what}Rows", operand=self.operand, operand_type=f"{self.operand}_t",
             operand_stride=self.stride(what), scale=self.scale, scale_type=f"{self.scale}_t", scale_steps=f"{what.upper()}_SCALE_STRIDE",
-            kind=self.kind,
         )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def describe_rows(graph: Graph, names: Mapping[str, str], value: str, query: str
     if paged is not None:
         return _describe_pages(graph, names, paged, query)
     if scaled is not None:
-        return _describe_scaled(graph, names, scaled, value)
+        return _describe_scaled(graph, names, scaled)
     if joined is not None:
         return _describe_parts(graph, names, joined)
     raise Unsupported("keys that no operand holds")
@@ -134,9 +134,8 @@ def find_row_nodes(graph: Graph, value: str) -> tuple[str, ...]:
     return scaled.nodes if scaled is not None else (joined.node,) if joined is not None else ()
 
 
-def _describe_scaled(graph: Graph, names: Mapping[str, str], scaled: ScaledRows, value: str) -> KvRows:
-    kind = {"float16": "f16", "bfloat16": "bf16"}[graph.specs[value].dtype]
-    return _ScaledKv(names[scaled.stored], names[scaled.scale], len(graph.specs[scaled.scale].shape), kind)
+def _describe_scaled(graph: Graph, names: Mapping[str, str], scaled: ScaledRows) -> KvRows:
+    return _ScaledKv(names[scaled.stored], names[scaled.scale], len(graph.specs[scaled.scale].shape))
 
 
 def _describe_pages(graph: Graph, names: Mapping[str, str], paged: PagedRows, query: str) -> KvRows:

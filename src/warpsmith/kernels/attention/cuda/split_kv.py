@@ -71,6 +71,8 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool
     top.line(f'#include "{"warpsmith_cuda_mma.h" if mma else "warpsmith_cuda.h"}"')
     if mma:
         top.line("#include <cstring>")
+        for header in sorted({rows.header for rows in (key, value) if rows.header}):
+            top.line(f'#include "{header}"')
     top.line("constexpr int NT = 0;")  # the result is small
     write_operands(top, list(names.values()))
     write_chain(w, epilogue(graph, region, attention.final.output.name, ()), "epilogue", -1)
