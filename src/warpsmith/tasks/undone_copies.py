@@ -50,13 +50,18 @@ def _compute_without(copy: Node) -> Values | None:
         if inputs & values.keys():
             try:
                 value = _run(node, values)
-            except (RuntimeError, ValueError):
+            except (
+                RuntimeError,
+                ValueError,
+                TypeError,
+                KeyError,
+            ):  # a view that is none, or an operand without a value
                 return None
             if inputs & views and _is_view(node):
                 views.add(node)
             elif any(not values[n].is_contiguous() for n in inputs & views):
                 return None
-            if node in views or _has_other_strides(value, node.meta["val"]):
+            if node in views or _has_other_strides(value, node.meta.get("val")):
                 values[node] = value
         node = node.next
     return None
