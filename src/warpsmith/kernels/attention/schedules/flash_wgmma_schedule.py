@@ -13,7 +13,7 @@ from .flash_mma_schedule import AttentionSizes, FlashSchedule
 # Fitted to an H200's times of 128 and 64 features (`lab/attention_kernels.py`): cycles of a multiprocessor for a pair of a query and a key, its part of the softmax and
 # of each feature of a query and a value; microseconds of a block that nothing covers; how much longer other tiles take.
 PAIR_CYCLES, FEATURE_CYCLES, BLOCK_US = 0.072, 0.000414, 3.0
-ONE_CONSUMER, FEW_KEYS, ONE_STAGE = 1.27, 1.12, 1.35
+CONSUMERS, FEW_KEYS, ONE_STAGE = {64: 1.27, 128: 1.0, 192: 0.9}, 1.12, 1.35  # by queries of a block
 MOST_SUMS = {
     192: 64,
     128: 256,
@@ -57,7 +57,7 @@ class FlashWgmmaSchedule(FlashSchedule):
     def us(self, hardware: Hardware, sizes: AttentionSizes, moved: int = 0) -> float:
         """The busiest multiprocessor's blocks, one after the other, or the memory's time where that is more. `moved`: bytes of all operands."""
         cycles = PAIR_CYCLES + FEATURE_CYCLES * (sizes.padded[0] + sizes.padded[1] * self.weight_parts)
-        cycles *= ONE_CONSUMER if self.queries == 64 else 1.0
+        cycles *= CONSUMERS[self.queries]
         cycles *= (FEW_KEYS if self.keys == 64 else 1.0) * (ONE_STAGE if self.stages == 1 else 1.0)
         blocks = max(1, sizes.heads * -(-sizes.rows // self.queries))
         block_us = self.count_pairs(sizes) * sizes.heads / blocks * cycles / hardware.sm_clock_mhz + BLOCK_US
