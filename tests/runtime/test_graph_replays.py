@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from warpsmith.records import Graph
 from warpsmith.runtime.graph_replays import (
     CALLS_BEFORE,
-    MOST_CAPTURES,
     MOST_COPIED_BYTES,
+    MOST_SHORT,
     NODE_US,
+    SHORT_REPLAYS,
     UNIT_US,
     VIEW_US,
     CudaDevice,
@@ -26,6 +28,8 @@ from warpsmith.runtime.graph_replays import (
     estimate_host_us,
     list_updated,
 )
+from warpsmith.runtime.module import OptimizedModule
+from warpsmith.tasks.export import export_used
 from warpsmith.tasks.memory import export_module
 from warpsmith.tasks.regions import make_region
 
@@ -153,9 +157,61 @@ def test_a_cache_that_is_replaced_once_is_updated_where_it_is(device: FakeDevice
     assert (device.captures, run.reason) == (2, "")
 
 
+def test_caches_that_each_serve_many_calls_are_captured_for_ever(device: FakeDevice) -> None:
+    caches = [random_values() for _ in range(MOST_SHORT + 2)]
+    device.state = caches
+    run = GraphReplays(append, frozenset({1}), device)
+    for cache in caches:
+        for _ in range(CALLS_BEFORE + SHORT_REPLAYS + 1):
+            run([random_values(), cache])
+    assert (device.captures, run.reason) == (len(caches), "")
+
+
+def test_a_model_that_generates_replays_its_layers() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, vocab_size=50
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+    model.generation_config.eos_token_id = None
+    tokens = torch.randint(0, 50, (1, 5))
+
+    @torch.no_grad()
+    def generate() -> torch.Tensor:
+        return model.generate(
+            tokens, max_new_tokens=16, do_sample=False, cache_implementation="static", disable_compile=True
+        )
+
+    truth, replays = generate(), []
+    for number, layer in enumerate(model.model.layers):
+        calls: list[Any] = []
+        hook = layer.register_forward_pre_hook(
+            lambda _, args, kwargs, calls=calls: calls.append((args, kwargs)), with_kwargs=True
+        )
+        generate()
+        hook.remove()
+        exported, graph = export_used(layer, *calls[2], __file__)
+        fast = OptimizedModule(layer, graph, [], None, "cpu", graph, exported.names)
+        fast._replays = ReplaysOfState(fast.run_kernels, list_updated(graph), FakeDevice())
+        replays.append(fast._replays)
+        model.model.layers[number] = fast
+    for _ in range(2):
+        assert torch.equal(generate(), truth)
+    assert all(run.replays > 20 and not run.reason for run in replays)
+
+
+class ReplaysOfState(GraphReplays):
+    """On a device of the test, where any input may be updated."""
+
+    def __call__(self, inputs: Sequence[Tensor]) -> Leaves:
+        assert isinstance(self._device, FakeDevice)
+        self._device.state = list(inputs)
+        return super().__call__(inputs)
+
+
 def test_a_replaced_weight_is_read_and_often_replaced_ones_end_it(device: FakeDevice) -> None:
     run = GraphReplays(multiply, frozenset(), device)
-    weights = [random_values() for _ in range(MOST_CAPTURES + 2)]
+    weights = [random_values() for _ in range(4)]
     for weight in weights:
         for _ in range(CALLS):
             x = random_values()
@@ -178,12 +234,12 @@ def test_large_weights_that_are_replaced_are_read_where_they_are(device: FakeDev
 def test_other_strides_at_the_same_address_are_another_graph(device: FakeDevice) -> None:
     memory = torch.randn(16)
     run = GraphReplays(multiply, frozenset(), device)
-    for strides in ((4, 1), (1, 4)) * (MOST_CAPTURES // 2 + 1):
+    for strides in ((4, 1), (1, 4)) * (MOST_SHORT // 2 + 1):
         weight = memory.as_strided((4, 4), strides)
         for _ in range(CALLS):
             x = torch.randn(4, 4)
             assert torch.equal(run([x, weight])[0], x * weight)
-    assert device.captures == MOST_CAPTURES
+    assert device.captures == MOST_SHORT
     assert "did not last" in run.reason
 
 

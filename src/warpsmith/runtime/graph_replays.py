@@ -30,7 +30,10 @@ UNIT_US, NODE_US, VIEW_US = (
     1.0,
 )  # of an H200's host for one step of a candidate (`lab/graph_replays.py`)
 CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
-MOST_CAPTURES = 8
+SHORT_REPLAYS, MOST_SHORT = (
+    10,
+    8,
+)  # a graph that is lost after so few was not worth its capture; so many of them in a row
 MOST_COPIED_BYTES = 4 << 20  # by a call
 
 
@@ -101,7 +104,8 @@ class GraphReplays:
         self._captured: Captured | None = None
         self._addresses: list[int] = []
         self._moving: set[int] = set()
-        self._calls = self._captures = 0
+        self._calls = self._short = 0
+        self._since = 0  # replays of the present graph
         self.reason = ""  # why it captures nothing (more)
         self.replays = 0
 
@@ -111,9 +115,12 @@ class GraphReplays:
             return self._run(inputs)
         stream = self._device.stream()
         if self._captured is not None and self._captured.fits(inputs, stream):
-            self.replays += 1
+            self.replays, self._since = self.replays + 1, self._since + 1
             return self._captured.answer(inputs)
-        self._watch(inputs, self._captured is not None)
+        lost = self._captured is not None
+        if lost:
+            self._short = self._short + 1 if self._since < SHORT_REPLAYS else 0
+        self._watch(inputs, lost)
         self._captured = None
         if self._calls <= CALLS_BEFORE:
             return self._run(inputs)
@@ -143,8 +150,8 @@ class GraphReplays:
         """Return why a graph would be wrong, or no gain; empty for none."""
         if any(t.is_cuda and t.device.index != stream[0] for t in inputs):
             return "it is called from another device than its tensors are on"
-        if self._captures == MOST_CAPTURES:
-            return f"{MOST_CAPTURES} graphs were captured, and did not last"
+        if self._short == MOST_SHORT:
+            return f"{MOST_SHORT} graphs were captured, and did not last"
         if self._moving & self._updated:
             return "an input that it updates is another tensor at each call"
         copied = _count_bytes(inputs, self._moving)
@@ -154,7 +161,7 @@ class GraphReplays:
 
     def _capture(self, inputs: Sequence[Tensor], stream: Stream) -> Leaves:
         """Capture this call and answer it by the first replay."""
-        self._captures += 1
+        self._since = 0
         with torch.inference_mode(False):  # else only calls in that mode could write to them
             read = tuple(t.clone() if i in self._moving else t for i, t in enumerate(inputs))
         try:
