@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,6 +142,23 @@ def test_an_updated_input_that_moves_is_updated_by_launches(device: FakeDevice) 
         assert torch.equal(cache, before + x)
     assert device.captures == 0
     assert "updates" in run.reason
+
+
+def test_what_the_caller_gives_up_is_not_kept_alive() -> None:
+    class Forgetful(FakeDevice):
+        """Keeps addresses alone, as a graph does."""
+
+        def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
+            leaves = function()
+            return Recorded(lambda: leaves, leaves), leaves
+
+    run, weight = GraphReplays(multiply, frozenset(), Forgetful()), random_values()
+    for _ in range(CALLS):
+        run([random_values(), weight])
+    assert run.replays > 0
+    alive = weakref.ref(weight)
+    del weight
+    assert alive() is None
 
 
 def test_a_cache_that_is_replaced_once_is_updated_where_it_is(device: FakeDevice) -> None:

@@ -132,6 +132,7 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)
     ).eval()
+    model.generation_config.eos_token_id = None  # which random weights may choose, and end the calls
     ids = torch.randint(1, 64, (1, 4), generator=torch.Generator().manual_seed(0))
 
     def generate(model: Any) -> torch.Tensor:

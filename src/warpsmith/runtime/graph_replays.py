@@ -73,11 +73,10 @@ class CudaDevice:
 
 @dataclass(frozen=True)
 class Captured:
-    """A graph, the inputs that it reads and its leaves, which each replay writes anew. `moving`: inputs that are copied for a call."""
+    """A graph, and its leaves, which each replay writes anew. Inputs where they are belong to the caller, and are not kept alive."""
 
     graph: Replay
-    inputs: tuple[Tensor, ...]
-    moving: tuple[int, ...]
+    moving: tuple[tuple[int, Tensor], ...]  # number of an input, and where it is copied to for a call
     steady: tuple[tuple[int, int, tuple[int, ...]], ...]  # number, address and strides of the others
     leaves: Leaves
     stream: Stream
@@ -89,8 +88,8 @@ class Captured:
         )
 
     def answer(self, inputs: Sequence[Tensor]) -> Leaves:
-        for i in self.moving:
-            self.inputs[i].copy_(inputs[i])
+        for i, place in self.moving:
+            place.copy_(inputs[i])
         self.graph.replay()
         return tuple(leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in self.leaves)
 
@@ -163,7 +162,10 @@ class GraphReplays:
         """Capture this call and answer it by the first replay."""
         self._since = 0
         with torch.inference_mode(False):  # else only calls in that mode could write to them
-            read = tuple(t.clone() if i in self._moving else t for i, t in enumerate(inputs))
+            moving = tuple((i, inputs[i].clone()) for i in sorted(self._moving))
+        read = list(inputs)
+        for i, place in moving:
+            read[i] = place
         try:
             graph, leaves = self._device.capture(lambda: self._run(read))
         except RuntimeError as error:
@@ -173,7 +175,7 @@ class GraphReplays:
             self.reason = "a result shares memory with an input, or its elements overlap"
             return self._run(inputs)
         steady = [(i, t.data_ptr(), t.stride()) for i, t in enumerate(inputs) if i not in self._moving]
-        self._captured = Captured(graph, read, tuple(self._moving), tuple(steady), leaves, stream)
+        self._captured = Captured(graph, moving, tuple(steady), leaves, stream)
         return self._captured.answer(inputs)
 
 
