@@ -88,8 +88,8 @@ class Captured:
         )
 
     def answer(self, inputs: Sequence[Tensor]) -> Leaves:
-        for i, place in self.moving:
-            place.copy_(inputs[i])
+        for i, copy in self.moving:
+            copy.copy_(inputs[i])
         self.graph.replay()
         return tuple(leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in self.leaves)
 
@@ -164,8 +164,8 @@ class GraphReplays:
         with torch.inference_mode(False):  # else only calls in that mode could write to them
             moving = tuple((i, inputs[i].clone()) for i in sorted(self._moving))
         read = list(inputs)
-        for i, place in moving:
-            read[i] = place
+        for i, copy in moving:
+            read[i] = copy
         try:
             graph, leaves = self._device.capture(lambda: self._run(read))
         except RuntimeError as error:
