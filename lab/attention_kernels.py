@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dependent_launch import write_report
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from warpsmith.facts import Facts, local_facts
 from warpsmith.kernels.attention.cuda.cuda_attention import CudaAttention
-from warpsmith.machine import describe
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.export import export_program, program_graph
@@ -166,8 +166,7 @@ def main() -> int:
     for name, kernels in pickle.loads((options.folder / "attention.pickle").read_bytes()).items():
         rows.append(measure(options.folder, name, kernels, options.calls))
         print(json.dumps(rows[-1]), flush=True)
-    machine = describe().model_dump() | {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    write_report(options.out, rows)
     return 0
 
 

@@ -94,7 +94,7 @@ def measure(file: Path, pairs: int) -> dict[str, Any]:
         for _ in range(RUNS):
             for _ in range(IN_A_ROW):
                 leaves = [leaf for leaf in run(inputs) if isinstance(leaf, torch.Tensor)]
-            different += not all(_is_equal(a, b) for a, b in zip(leaves, truth, strict=True))
+            different += not all(is_equal(a, b) for a, b in zip(leaves, truth, strict=True))
     seen = _in_turn(runs, inputs, pairs)
     ratios = [plain_us / us for us, plain_us in seen]
     rng = random.Random(0)
@@ -117,8 +117,10 @@ def written(file: Path, kind: str, libraries: Sequence[bytes]) -> list[Path]:
     return paths
 
 
-def _is_equal(given: torch.Tensor, true: torch.Tensor) -> bool:
-    """Tell whether they have the same bits."""
+def is_equal(given: Any, true: Any) -> bool:
+    """Tell whether they have the same bits, or are the same constant."""
+    if not isinstance(given, torch.Tensor):
+        return bool(given == true)
     return torch.equal(given.contiguous().view(torch.uint8), true.contiguous().view(torch.uint8))
 
 
@@ -137,6 +139,11 @@ def _in_turn(runs: Sequence[Any], inputs: list[torch.Tensor], pairs: int) -> lis
             times[number] = first.elapsed_time(last) * 1e3
         seen.append((times[0], times[1]))
     return seen[10:]
+
+
+def write_report(file: Path, rows: list[dict[str, Any]]) -> None:
+    machine = describe().model_dump() | {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    file.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
 def main() -> int:
@@ -159,8 +166,7 @@ def main() -> int:
         except RuntimeError as error:
             rows.append({"task": file.stem, "failed": str(error).splitlines()[0]})
         print(json.dumps(rows[-1]), flush=True)
-        machine = describe().model_dump() | {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-        Path(options.names[0]).write_text(json.dumps({"machine": machine, "rows": rows}, indent=1))
+        write_report(Path(options.names[0]), rows)
     return 0
 
 

@@ -24,9 +24,8 @@ from typing import Any
 
 import torch
 from cuda_look import draw
-from dependent_launch import SERVING, written
+from dependent_launch import SERVING, is_equal, write_report, written
 
-from warpsmith.machine import describe
 from warpsmith.records import Graph
 from warpsmith.runtime.deployed import deploy
 from warpsmith.runtime.graph_replays import GraphReplays, estimate_host_us, list_updated
@@ -112,12 +111,6 @@ def in_turn(calls: dict[str, Call], loops: int) -> dict[str, list[float]]:
     return times
 
 
-def is_equal(given: Any, true: Any) -> bool:
-    if not isinstance(given, torch.Tensor):
-        return bool(given == true)
-    return torch.equal(given.contiguous().view(torch.uint8), true.contiguous().view(torch.uint8))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
@@ -128,8 +121,7 @@ def main() -> int:
     for file in sorted(options.folder.glob("*.pickle")):
         rows.append(measure(file, options.loops))
         print(json.dumps(rows[-1]), flush=True)
-        machine = describe().model_dump() | {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-        options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        write_report(options.out, rows)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from warpsmith.errors import TaskError
 from warpsmith.records import Graph
+from warpsmith.runtime import graph_replays
 from warpsmith.runtime.graph_replays import (
     CALLS_BEFORE,
     MOST_COPIED_BYTES,
@@ -216,6 +219,29 @@ def test_a_model_that_generates_replays_its_layers() -> None:
     for _ in range(2):
         assert torch.equal(generate(), truth)
     assert all(run.replays > 20 and not run.reason for run in replays)
+
+
+def test_it_can_be_switched_off_and_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = torch.nn.Linear(8, 8).eval(), torch.randn(4, 8)
+    graph = export_module(layer, (x,), {}, tmp_path).task.main.graph
+    fast = OptimizedModule(layer, graph, [], None, "cpu", graph)
+    with pytest.raises(TaskError, match="there are no kernels on a GPU to capture"):
+        fast.cuda_graph = True
+    assert not fast.cuda_graph
+    monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
+    fast.device_type = "cuda"
+    fast.cuda_graph = True
+    with torch.no_grad():
+        for _ in range(CALLS):
+            assert torch.equal(fast(x), layer(x))
+        assert (
+            f"as a CUDA graph, since launching takes longer: {CALLS - CALLS_BEFORE - 1} replays"
+            in fast.explain()
+        )
+        fast.cuda_graph = False
+        assert torch.equal(fast(x), layer(x))
+    assert not fast.cuda_graph
+    assert "CUDA graph" not in fast.explain()
 
 
 class ReplaysOfState(GraphReplays):

@@ -344,7 +344,10 @@ def test_it_is_right_on_a_gpu(emulated: CudaBench, builds: Path, name: str) -> N
     """Against float64, as far off as the type's own rounding of weights and sums."""
     function, make, values = EVERY[name]
     graph, args = emulated.case(function, make)
-    unit = unit_of(graph, values)
+    check_on_gpu(unit_of(graph, values), graph, args, builds)
+
+
+def check_on_gpu(unit: Unit, graph: Graph, args: tuple[torch.Tensor, ...], builds: Path) -> None:
     named = dict(zip((i.name for i in graph.inputs), args, strict=True))
     named |= run_graph(graph, named, wanted=set(unit.region.inputs))
     (output,) = unit.region.outputs

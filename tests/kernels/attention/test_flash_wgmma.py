@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from cuda_bench import FACTS, CudaBench, DeviceTarget, share_values
-from test_flash_mma import EVERY, QUICK, REST, brain, causal, half, region_of, three
+from test_flash_mma import EVERY, QUICK, REST, brain, causal, check_on_gpu, half, region_of, three
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from warpsmith.agents.expert.review import review
@@ -19,9 +18,7 @@ from warpsmith.kernels.attention.cuda.cuda_attention import CudaAttention
 from warpsmith.kernels.attention.schedules.flash_mma_schedule import AttentionSizes
 from warpsmith.kernels.attention.schedules.flash_wgmma_schedule import FlashWgmmaSchedule
 from warpsmith.records import Graph, Unit
-from warpsmith.runtime.interpreter import run_graph
 from warpsmith.search.tuner import with_values
-from warpsmith.targets.cuda import CudaTarget
 
 NAME = "flash-wgmma"
 HOPPER = replace(FACTS, arch="sm_90a")
@@ -191,19 +188,4 @@ def test_it_is_right_on_a_gpu(emulated: CudaBench, builds: Path, name: str) -> N
     """Against float64, as far off as the type's own rounding of weights and sums."""
     function, make, _ = EVERY[name]
     graph, args = emulated.case(function, make)
-    unit = unit_of(graph, {})
-    named = dict(zip((i.name for i in graph.inputs), args, strict=True))
-    named |= run_graph(graph, named, wanted=set(unit.region.inputs))
-    (output,) = unit.region.outputs
-    exact = run_graph(graph, named, float64=True, wanted={output})[output].double()
-    build = CudaTarget(builds / "cuda").build(unit, graph, "main")
-    assert build.ok, build.diagnostics
-    operands, spec = [named[n].cuda() for n in unit.region.inputs], graph.specs[output]
-    result = torch.empty_strided(spec.shape, spec.stride, dtype=args[0].dtype, device="cuda").fill_(torch.nan)
-    pointers = (ctypes.c_void_p * len(operands))(*(t.data_ptr() for t in operands))
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    outputs = (ctypes.c_void_p * 1)(result.data_ptr())
-    assert ctypes.CDLL(build.library).warpsmith_run(pointers, outputs, None, stream) == 0
-    torch.cuda.synchronize()
-    error = (result.cpu().double() - exact).norm() / exact.norm()
-    assert error < 4 * torch.finfo(args[0].dtype).eps, f"{unit.values}: {error:.2e}"
+    check_on_gpu(unit_of(graph, {}), graph, args, builds)

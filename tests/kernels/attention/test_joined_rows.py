@@ -28,12 +28,13 @@ def inputs(
     return (torch.randn(sequences, heads, 1, depth).bfloat16(), *caches, *new)
 
 
-def unit_of(emulated: CudaBench, graph: Graph) -> Unit:
+def unit_of(emulated: CudaBench, graph: Graph, count: int = 3) -> Unit:
+    """The unit of an attention that takes in what makes its rows, so many nodes in all."""
     family = CudaAttention()
     node = next(n for n in graph.nodes if family.covers(graph, n))
     region = family.cut(graph, node, (), True)
     assert region is not None
-    assert len(region.nodes) == 3
+    assert len(region.nodes) == count
     ((technique, unit),) = emulated.techniques(graph, region)
     assert technique.name == "split-kv-mma"
     return unit

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from cuda_bench import CudaBench, DeviceTarget
+from test_joined_rows import unit_of as unit_over_rows
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from warpsmith.kernels.attention.cuda.cuda_attention import CudaAttention
@@ -45,14 +46,7 @@ def inputs(
 
 
 def unit_of(emulated: CudaBench, graph: Graph) -> Unit:
-    family = CudaAttention()
-    node = next(n for n in graph.nodes if family.covers(graph, n))
-    region = family.cut(graph, node, (), True)
-    assert region is not None
-    assert len(region.nodes) == 5
-    ((technique, unit),) = emulated.techniques(graph, region)
-    assert technique.name == "split-kv-mma"
-    return unit
+    return unit_over_rows(emulated, graph, 5)
 
 
 @pytest.mark.parametrize("values", [{}, {"SPLIT": 1, "BLOCK": 64}, {"SPLIT": 4, "BATCH": 32}])
