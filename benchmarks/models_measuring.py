@@ -22,6 +22,7 @@ from warpsmith.composition.parity import Truth, find_truth
 from warpsmith.composition.side_by_side import Blocks, measure_side_by_side
 from warpsmith.config import Config
 from warpsmith.errors import UsageError
+from warpsmith.judge.device.device_lock import DeviceLock, lock_file
 from warpsmith.progress import PlainObserver
 from warpsmith.records import Ratio
 
@@ -128,9 +129,10 @@ class Session:
         return {"parity": parity, "oracle": truth.oracle is not None, "chaos": truth.find_chaos()}
 
     def _measure_gains(self) -> Row:
-        blocks = measure_side_by_side(
-            {name: partial(_give, run) for name, run in self.variants.items()}, self.options.measure, self.options.seed
-        )  # fmt: skip
+        with DeviceLock(lock_file(self.options.device)).hold_exclusive():
+            blocks = measure_side_by_side(
+                {name: partial(_give, run) for name, run in self.variants.items()}, self.options.measure, self.options.seed
+            )  # fmt: skip
         rivals = [name for name in RIVALS if name in self.variants]
         gains = {
             baseline: {

@@ -127,7 +127,9 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     transformers = pytest.importorskip("transformers")
     monkeypatch.setattr(recording, "LARGEST_REGION", 20)
     # A layer is worth more than its parts by far: what the clock says on a busy machine does not choose between them.
-    monkeypatch.setattr(recording, "predict_saving_s", lambda seconds, _, operations: seconds * operations)
+    monkeypatch.setattr(
+        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
+    )
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)

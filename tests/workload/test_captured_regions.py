@@ -71,6 +71,12 @@ def test_promise_grows_with_the_room_and_is_less_for_one_operation() -> None:
     assert predict_saving_s(1.0, 2.0, 3) == predict_saving_s(0.0, 0.0, 3) == 0.0
 
 
+def test_a_layer_that_takes_no_longer_than_a_call_promises_nothing() -> None:
+    """As a norm's launches on a GPU: it is worth a kernel only with what is around it."""
+    assert predict_saving_s(1.0, 0.25, 3, host_s=0.75) == 0.0
+    assert predict_saving_s(1.0, 0.15, 3, host_s=0.10) == predict_saving_s(1.0, 0.25, 3)
+
+
 def test_gain_of_the_whole_is_amdahls() -> None:
     half = region(0.25, "a", seconds=0.5)
     assert half.gain == pytest.approx(1 / 0.75)

@@ -11,6 +11,7 @@ import torch
 import warpsmith
 from warpsmith.composition.compose import list_equal_layers
 from warpsmith.config import Config
+from warpsmith.workload.recorder import MOST_CHANGING
 from warpsmith.workload.recording import Recording, export_layer
 
 transformers = pytest.importorskip("transformers")
@@ -25,8 +26,12 @@ def capture_generation(model: torch.nn.Module, settings: Config, **options: obje
 
 @pytest.fixture(name="model")
 def _model() -> torch.nn.Module:
+    return make_model(layers=2)
+
+
+def make_model(layers: int) -> torch.nn.Module:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
-    config = transformers.LlamaConfig(num_hidden_layers=2, vocab_size=64, pad_token_id=0, **sizes)
+    config = transformers.LlamaConfig(num_hidden_layers=layers, vocab_size=64, pad_token_id=0, **sizes)
     return transformers.LlamaForCausalLM(config).eval()
 
 
@@ -48,6 +53,19 @@ def test_generation_shows_equal_layers_and_why_caches_that_grow_are_none(
     prefill, decode = mlps["float32[2,8,32]",], mlps["float32[2,1,32]",]
     assert prefill.paths == decode.paths == ("model.layers.0.mlp", "model.layers.1.mlp")
     assert (prefill.calls, decode.calls) == (2, 6)
+
+
+def test_a_prompt_that_fills_many_layers_caches_does_not_hide_the_tokens_after_it(
+    settings: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each layer's call of the prompt changes the cache from another form."""
+    monkeypatch.setattr("warpsmith.workload.recording.LARGEST_REGION", 20)
+    count = MOST_CHANGING + 2
+    model = make_model(layers=count)
+    seen = capture_generation(model, settings, cache_implementation="static", disable_compile=True)
+    layers = [r for r in seen.regions if r.kind == "LlamaDecoderLayer"]
+    assert [(r.count, r.calls) for r in layers if not r.reason] == [(count, count * 3)]
+    assert [(r.count, r.calls) for r in layers if "change the form" in r.reason] == [(count, count)]
 
 
 def test_layers_that_share_a_cache_of_a_fixed_size_are_equal(

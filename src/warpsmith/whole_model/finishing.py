@@ -17,6 +17,7 @@ from ..composition.parity import Parity, find_truth
 from ..composition.pruning import ORIGINAL, Pruned, prune
 from ..composition.side_by_side import Blocks, measure_side_by_side
 from ..errors import Interrupted
+from ..judge.device.device_lock import DeviceLock, lock_file
 from ..progress import Observer, counted
 from ..runtime.module import OptimizedModule
 from ..workload.recorder import unwrap
@@ -44,6 +45,7 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
             parts,
             search.seed,
             max(MEASURE_LEAST_S, MEASURE_SHARE * seconds),
+            DeviceLock(lock_file(recording.device), observer.stage),
             observer,
         )
     except KeyboardInterrupt:
@@ -81,7 +83,7 @@ def _make_part(
 
 def _prune(
     model: torch.nn.Module, run: Run, composition: Composition,
-    parts: Sequence[Part], seed: int, seconds: float, observer: Observer,
+    parts: Sequence[Part], seed: int, seconds: float, lock: DeviceLock, observer: Observer,
 ) -> Pruned:  # fmt: skip
     observer.stage("running the original for its outputs, with rounding at random, and in float64")
     truth = find_truth(run, unwrap(model), seed)
@@ -99,7 +101,8 @@ def _prune(
         observer.stage("measuring the whole run side by side")
         variants: dict[str, Callable[[], Callable[[], Any]]] = {ORIGINAL: lambda: partial(run, model)}
         variants |= {label: partial(_make_ready, composition, run, names) for label, names in sets.items()}
-        return measure_side_by_side(variants, seconds, seed)
+        with lock.hold_exclusive():
+            return measure_side_by_side(variants, seconds, seed)
 
     return prune({p.name: p.saving_share for p in parts}, check, measure, composition.describe_idle)
 

@@ -21,9 +21,8 @@ from ..tasks.module_state import Snapshot
 from .calls import CallForm, copy_example, describe_call, describe_result
 from .kinds import describe_kind
 
-MOST_CHANGING = (
-    8  # forms of calls that change an instance of one class, after which no further one is looked at
-)
+# Forms of calls with one first input that change an instance of one class, after which no further one is looked at.
+MOST_CHANGING = 8
 _RUNNING = threading.Lock()
 Event = Any  # of torch.cuda
 
@@ -71,9 +70,8 @@ class Recorder:
         self.groups: dict[tuple[int, str], CallGroup] = {}
         self.examples: dict[tuple[str, str], tuple[tuple[Any, ...], dict[str, Any]]] = {}
         self.kinds: dict[int, str] = {}
-        self._changing: dict[
-            tuple[str, str], set[str]
-        ] = {}  # by kind and class: nestings of calls that change an instance
+        # By kind and class: nestings of calls that change an instance, each with the call's first input.
+        self._changing: dict[tuple[str, str], dict[str, str]] = {}
         self._local = threading.local()
         self._overhead_s = 0.0
         self._original: Callable[..., Any] | None = None
@@ -156,8 +154,7 @@ class Recorder:
         """The group of a call, and the instances that the call may change."""
         form, objects = describe_call(module, args, kwargs)
         kind = self.kinds.get(id(module)) or self.kinds.setdefault(id(module), describe_kind(module))
-        changing = self._changing.get((kind, form.holder), set())
-        if not form.trouble and (form.nesting in changing or len(changing) >= MOST_CHANGING):
+        if not form.trouble and self._is_changing(kind, form):
             form = _refuse(form)
         group = self.groups.get((id(module), form.key))
         if group is None:
@@ -167,16 +164,28 @@ class Recorder:
                 self.examples[kind, form.key] = copy_example(module, args, kwargs)
         return group, [] if form.trouble else objects
 
+    def _is_changing(self, kind: str, form: CallForm) -> bool:
+        """Tell whether such calls change an instance. A prompt fills one layer's part of a cache after another, each time in another form;
+        the tokens that follow change none, and have other inputs.
+        """
+        changing = self._changing.get((kind, form.holder), {})
+        return form.nesting in changing or list(changing.values()).count(_first_input(form)) >= MOST_CHANGING
+
     def _refuse_changing(self, group: CallGroup) -> None:
         """Move the calls of a group whose instances a call has left in another form to those that are no task: the next call is another."""
         kind = self.kinds[id(group.module)]
-        self._changing.setdefault((kind, group.form.holder), set()).add(group.form.nesting)
+        changing = self._changing.setdefault((kind, group.form.holder), {})
+        changing[group.form.nesting] = _first_input(group.form)
         self.groups.pop((id(group.module), group.form.key), None)
         self.examples.pop((kind, group.form.key), None)
         group.form = _refuse(group.form)
         refused = self.groups.setdefault((id(group.module), group.form.key), group)
         if refused is not group:
             refused.take_over(group)
+
+
+def _first_input(form: CallForm) -> str:
+    return next(iter(form.inputs), "")
 
 
 def _refuse(form: CallForm) -> CallForm:

@@ -26,7 +26,7 @@ from ..tasks.memory import task_from_module
 from ..tasks.module_state import ModuleState
 from ..tasks.saved import save_task
 from .recorder import CallGroup, Recorder
-from .regions import LEAST_SHARE, LayerRegion, choose_regions, predict_saving_s
+from .regions import CALL_S, LEAST_SHARE, LayerRegion, choose_regions, predict_saving_s
 from .table import describe_workload
 
 LARGEST_REGION = 64  # submodules: what holds more is searched by its parts
@@ -113,7 +113,7 @@ class Recording:
         regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         graphs = {r.key: self._export(r) for r in regions if not r.reason}
         peaks = self._measure_peaks() if any(isinstance(g, Graph) for g in graphs.values()) else None
-        judged = [_with_limit(r, graphs.get(r.key), peaks) for r in regions]
+        judged = [_with_limit(r, graphs.get(r.key), peaks, CALL_S[self.device]) for r in regions]
         return Workload(
             model=type(self.model).__name__, device=self.device, calls=calls, seconds=total_s,
             regions=choose_regions(judged), notes=tuple(self.notes),
@@ -226,14 +226,19 @@ def export_layer(example: Example, module: torch.nn.Module | None = None) -> Gra
         state.restore()
 
 
-def _with_limit(region: LayerRegion, graph: Graph | str | None, peaks: Peaks | None) -> LayerRegion:
+def _with_limit(
+    region: LayerRegion, graph: Graph | str | None, peaks: Peaks | None, call_s: float
+) -> LayerRegion:
+    """Add the limit of a call, and what a search may save of all calls, each of which costs the host `call_s` again."""
     if isinstance(graph, str):
         return region.model_copy(update={"reason": graph})
     if graph is None or peaks is None:
         return region
     floor = limit(graph, peaks)
     operations = sum(node.op.split(".")[1] not in VIEWS for node in graph.nodes)
-    saving_s = predict_saving_s(region.seconds, floor.seconds * region.calls, operations)
+    saving_s = predict_saving_s(
+        region.seconds, floor.seconds * region.calls, operations, call_s * region.calls
+    )
     return region.model_copy(update={"limit": floor, "saving_s": saving_s})
 
 

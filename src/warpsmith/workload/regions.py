@@ -15,6 +15,10 @@ FUSED_ROOM, SINGLE_ROOM = (
     0.5,
     0.25,
 )  # of the room to the limit in the logarithm, that a search is expected to gain
+CALL_S = {
+    "cpu": 10e-6,
+    "cuda": 30e-6,
+}  # that the host takes for a call of an optimized module with one kernel
 LEAST_SHARE = 0.01  # of the total time, from which a region is worth a task
 
 
@@ -71,10 +75,11 @@ class LayerRegion(Record):
         return 1 / (1 - min(saved, 0.99))
 
 
-def predict_saving_s(seconds: float, limit_s: float, operations: int) -> float:
+def predict_saving_s(seconds: float, limit_s: float, operations: int, host_s: float = 0.0) -> float:
     """Predict what a search saves: half of the room to the limit in the logarithm; half of that of a single operation, which runs in the
-    library's best kernel already, and has nothing to be fused with.
+    library's best kernel already, and has nothing to be fused with. `host_s`: what calls of optimized modules take of the host.
     """
+    limit_s += host_s
     if not 0 < limit_s < seconds:
         return 0.0
     room = FUSED_ROOM if operations > 1 else SINGLE_ROOM
