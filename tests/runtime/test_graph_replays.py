@@ -386,3 +386,33 @@ def test_replays_on_a_gpu() -> None:
         assert torch.equal(product, expected_product)
         assert torch.equal(total, expected_total)
     assert all(run.replays > 0 and not run.reason for run in runs)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_capture_leaves_cached_memory_to_those_who_use_it_next() -> None:
+    """To give it back and ask for it again takes longer than a layer."""
+    x = torch.randn(64, 64, device="cuda")
+    cached = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    del cached
+    before = torch.cuda.memory_reserved()
+    run = GraphReplays(lambda inputs: (inputs[0] + 1,), frozenset(), CudaDevice())
+    results = [run([x])[0] for _ in range(CALLS)]
+    assert run.replays > 0
+    assert all(torch.equal(result, x + 1) for result in results)
+    assert torch.cuda.memory_reserved() >= before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_capture_that_fails_leaves_the_device_as_it_was() -> None:
+    def step(inputs: Sequence[Tensor]) -> Leaves:
+        return (inputs[0] * float(inputs[0].sum()),)  # the host waits for a value
+
+    x = torch.randn(8, device="cuda")
+    run = GraphReplays(step, frozenset(), CudaDevice())
+    assert all(torch.allclose(run([x])[0], x * x.sum()) for _ in range(CALLS))
+    assert run.reason.startswith("its capture failed")
+    again = GraphReplays(lambda inputs: (inputs[0] + 1,), frozenset(), CudaDevice())
+    assert all(torch.equal(again([x])[0], x + 1) for _ in range(CALLS))
+    assert again.replays > 0

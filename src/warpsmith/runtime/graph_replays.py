@@ -55,7 +55,7 @@ class Device(Protocol):
 class CudaDevice:
     """The current CUDA device. Graphs that are captured for one stream share their memory: they are replayed one after another there."""
 
-    _pools: dict[Stream, Any] = {}
+    _pools: dict[Stream, tuple[Any, Any]] = {}  # memory of a stream's graphs, and the stream that they are captured on
 
     def is_capturing(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
@@ -64,10 +64,18 @@ class CudaDevice:
         return torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
 
     def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
-        pool = self._pools.setdefault(self.stream(), torch.cuda.graph_pool_handle())
+        """Unlike `torch.cuda.graph`, it neither waits for the device nor gives back what memory is cached: a `generate` captures each layer."""
+        key = self.stream()
+        if key not in self._pools:
+            self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        pool, stream = self._pools[key]
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            leaves = function()
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                leaves = function()
+            finally:
+                graph.capture_end()
         return graph, leaves
 
 
