@@ -272,7 +272,8 @@ def test_large_weights_that_are_replaced_are_read_where_they_are(device: FakeDev
         for _ in range(CALLS):
             x = torch.randn(1)
             assert torch.equal(run([x, weight])[0], x * weight)
-    assert (device.captures, run.reason, run.replays) == (2, "", 2 * (CALLS - CALLS_BEFORE - 1))
+    later = CALLS - 2  # the first shows that the weight is another, the second is captured
+    assert (device.captures, run.reason, run.replays) == (2, "", CALLS - CALLS_BEFORE - 1 + later)
 
 
 def test_other_strides_at_the_same_address_are_another_graph(device: FakeDevice) -> None:

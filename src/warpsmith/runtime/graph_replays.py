@@ -142,13 +142,13 @@ class GraphReplays:
 
     def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:
         """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Where large inputs were
-        replaced, as weights are once in a while, or a cache, all are then looked at anew.
+        replaced, as weights are once in a while, or a cache, the next call shows whether the new ones stay.
         """
         addresses = [t.data_ptr() for t in inputs]
         pairs = zip(self._addresses, addresses, strict=False)
         moved = {i for i, (last, present) in enumerate(pairs) if last != present}
         if lost and (moved & self._updated or _count_bytes(inputs, moved) > MOST_COPIED_BYTES):
-            self._calls = 0
+            self._calls = CALLS_BEFORE - 1
         else:
             self._moving |= moved
         self._addresses, self._calls = addresses, self._calls + 1
