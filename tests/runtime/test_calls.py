@@ -302,3 +302,30 @@ def test_original_runs_under_a_transform_of_torch_func(tmp_path: Path) -> None:
         torch.testing.assert_close(torch.func.vmap(fast)(stack), module(stack))
     assert (fast.fast_calls, fast.fallbacks) == (0, 1)
     assert "vmap" in fast.last_fallback
+
+
+def test_what_earlier_calls_were_like_changes_no_answer() -> None:
+    """Where the arguments of a kind of call lie is remembered."""
+
+    def function(x: Any, *more: Any, scale: Any = 1, **named: Any) -> None: ...
+
+    x, y = torch.zeros(2), torch.zeros(2)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((x,), {}), ((), {"x": x}), ((x, y), {}), ((x, 1), {}), ((x, True), {}), ((x, (y,)), {}), ((x,), {"scale": 1}),
+        ((x,), {"scale": True}), ((x,), {"scale": 1.0}), ((x,), {"scale": y}), ((x,), {"z": y}), ((x,), {"z": y, "a": 1}),
+        ((x,), {"a": 1, "z": y}), ((x,), {"a": 1.0, "z": y}), ((), {}), ((x,), {"x": x}),
+    ]  # fmt: skip
+    for args, kwargs in calls[:-2]:
+        call = CallShape.of(function, args, kwargs).tree
+        used = CallMatcher(function, call)
+        for other in calls * 2:
+            fresh = CallMatcher(function, call)
+            assert used.match(*other) == fresh.match(*other)
+        assert used.match(args, kwargs) is not None
+
+
+def test_numbers_of_another_type_are_another_call() -> None:
+    call = CallShape.of(lambda x, scale: x * scale, (torch.zeros(2), [1, None]), {}).tree
+    matcher = CallMatcher(lambda x, scale: x * scale, call)
+    fits = [matcher.match((torch.zeros(2), [n, None]), {}) is not None for n in (1, True, 1.0, 2)]
+    assert fits == [True, False, False, False]

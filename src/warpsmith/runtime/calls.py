@@ -12,7 +12,8 @@ import copyreg
 import inspect
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from typing import Any
@@ -32,6 +33,7 @@ from ..tasks.structure import (
 
 _NONE = inspect.Parameter.empty
 _PLAIN = (bool, int, float, str, bytes)
+MOST_ORDERS = 32  # that are remembered
 Matched = tuple[list[Any], list[Any]]  # tensors and mutable objects, in the order of the description
 
 
@@ -51,12 +53,15 @@ class CallMatcher:
         self._instances: set[str] = set()  # arguments that are remembered
         self._signature: inspect.Signature | None = None
         self._expected: dict[str, str] = {}
+        self._trees: dict[str, Any] = {}  # the same, not as text
+        self._orders: dict[tuple[Any, ...], list[tuple[str, Source]]] = {}
         try:
             signature = inspect.signature(function)
             bound = signature.bind(*args, **kwargs)
         except (TypeError, ValueError):
             return
         self._signature = signature
+        self._trees = dict(bound.arguments)
         self._expected = {name: json.dumps(tree) for name, tree in bound.arguments.items()}
         # What refers to itself would be kept alive by what is remembered of it.
         self._instances = {n for n, t in self._expected.items() if '"object": ' in t and '"ref": ' not in t}
@@ -78,9 +83,20 @@ class CallMatcher:
                 {"dict": {k: parts.add(v) for k, v in kwargs.items()}},
             ]
             return json.dumps({"tuple": tree}) == self._whole
-        bound = self._signature.bind(*args, **kwargs)
+        shape = (len(args), *kwargs)
+        order = self._orders.get(shape)
+        if order is None:
+            order = self._find_order(len(args), kwargs)
+            if len(self._orders) < MOST_ORDERS:
+                self._orders[shape] = order
+        return all(self._fits_argument(parts, name, source.read(args, kwargs)) for name, source in order)
+
+    def _find_order(self, count: int, names: Iterable[str]) -> list[tuple[str, Source]]:
+        """Say where each parameter finds its value in a call with so many arguments by position, and those names. Raises TypeError."""
+        assert self._signature is not None
+        bound = self._signature.bind(*map(ByPosition, range(count)), **{n: ByName(n) for n in names})
         bound.apply_defaults()
-        return all(self._fits_argument(parts, name, value) for name, value in bound.arguments.items())
+        return [(name, _as_source(value)) for name, value in bound.arguments.items()]
 
     def _fits_argument(self, parts: Parts, name: str, value: Any) -> bool:
         assert self._signature is not None
@@ -102,12 +118,77 @@ class CallMatcher:
         if instance is not None and instance.add_again(parts, value):
             return True
         before = parts.count()
-        if json.dumps(parts.add(value)) != self._expected[name]:
+        tree = parts.add(value)
+        if not _is_equal(tree, self._trees[name]) and json.dumps(tree) != self._expected[name]:
             return False
         if name in self._instances and is_transparent(parts.objects[before[1] :], value):
             forget = partial(self._known.pop, name, None)
             self._known[name] = KnownInstance(parts, before, value, forget)
         return True
+
+
+@dataclass(frozen=True)
+class ByPosition:
+    """A parameter's value is the argument at this position."""
+
+    position: int
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return args[self.position]
+
+
+@dataclass(frozen=True)
+class ByName:
+    """A parameter's value is the argument of this name."""
+
+    name: str
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return kwargs[self.name]
+
+
+@dataclass(frozen=True)
+class Default:
+    value: Any
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Several:
+    """A parameter's values are those of `*args` or `**kwargs`."""
+
+    sources: Sequence[Source] | Mapping[str, Source]
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if isinstance(self.sources, Mapping):
+            return {name: source.read(args, kwargs) for name, source in self.sources.items()}
+        return tuple(source.read(args, kwargs) for source in self.sources)
+
+
+Source = ByPosition | ByName | Default | Several
+
+
+def _as_source(value: Any) -> Source:
+    if isinstance(value, ByPosition | ByName):
+        return value
+    nested = list(value.values()) if type(value) is dict else value
+    if type(nested) in (tuple, list) and nested and isinstance(nested[0], ByPosition | ByName):
+        return Several(value)
+    return Default(value)
+
+
+def _is_equal(tree: Any, expected: Any) -> bool:
+    """Compare descriptions: True for equal ones that are made of the same types."""
+    kind = type(tree)
+    if kind is not type(expected):
+        return False
+    if kind is dict:
+        return tree.keys() == expected.keys() and all(_is_equal(v, expected[k]) for k, v in tree.items())
+    if kind is list:
+        return len(tree) == len(expected) and all(map(_is_equal, tree, expected))
+    return bool(tree == expected)
 
 
 class KnownInstance:

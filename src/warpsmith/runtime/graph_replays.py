@@ -55,7 +55,9 @@ class Device(Protocol):
 class CudaDevice:
     """The current CUDA device. Graphs that are captured for one stream share their memory: they are replayed one after another there."""
 
-    _pools: dict[Stream, tuple[Any, Any]] = {}  # memory of a stream's graphs, and the stream that they are captured on
+    _pools: dict[
+        Stream, tuple[Any, Any]
+    ] = {}  # memory of a stream's graphs, and the stream that they are captured on
 
     def is_capturing(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
