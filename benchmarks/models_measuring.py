@@ -9,6 +9,7 @@ import argparse
 import importlib.metadata
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,7 @@ class Session:
         self.run = workload.make_run(model, options.size, False)
         self.compiled_run = workload.make_run(model, options.size, True)
         self.variants: dict[str, Callable[[], Any]] = {}
+        self.lock = DeviceLock(lock_file(options.device))
 
     def measure(self) -> Row:
         """Optimize, measure and compare."""
@@ -114,7 +116,10 @@ class Session:
             if name in self.options.variants:
                 self.tell(f"compiling: {name}")
                 run = make_compiled(model, mode, self.compiled_run)
-                if reason := find_failure(run):
+                # Autotuning is work on the device that no measurement of another run should lie beside.
+                with self.lock.hold_shared() if mode == "max-autotune" else nullcontext():
+                    reason = find_failure(run)
+                if reason:
                     not_run[name] = reason
                 else:
                     self.variants[name] = run
@@ -129,7 +134,7 @@ class Session:
         return {"parity": parity, "oracle": truth.oracle is not None, "chaos": truth.find_chaos()}
 
     def _measure_gains(self) -> Row:
-        with DeviceLock(lock_file(self.options.device)).hold_exclusive():
+        with self.lock.hold_exclusive():
             blocks = measure_side_by_side(
                 {name: partial(_give, run) for name, run in self.variants.items()}, self.options.measure, self.options.seed
             )  # fmt: skip

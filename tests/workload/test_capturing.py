@@ -14,7 +14,7 @@ from torch import nn
 import warpsmith
 from warpsmith.config import Config
 from warpsmith.errors import UsageError
-from warpsmith.workload.recorder import Recorder
+from warpsmith.workload.recorder import Recorder, Timed
 from warpsmith.workload.recording import Recording
 
 
@@ -211,6 +211,31 @@ def test_example_has_the_modes_of_its_call(config: Config) -> None:
     with example.modes_restored():
         assert [m.training for m in model.layers[0].modules()] == [True, False, True]
     assert not any(m.training for m in model.modules())
+
+
+class Event:
+    def __init__(self, ms: float) -> None:
+        self.ms = ms
+
+    def elapsed_time(self, end: Event) -> float:
+        return end.ms - self.ms
+
+
+@pytest.mark.parametrize(
+    ("device_ms", "host_s", "recording_s", "expected_s"),
+    [
+        (3.0, 0.003, 0.001, 0.002),  # the device waited for the host, and for the recording
+        (3.05, 0.003, 0.001, 0.00205),  # so it did, and its last kernel ran on
+        (9.0, 0.003, 0.001, 0.009),  # it was behind all the time
+        (3.0, 0.003, 0.0, 0.003),
+        (1.0, 0.003, 0.002, 0.0),
+    ],
+)
+def test_recording_is_taken_off_a_gpus_time_where_the_device_waited_for_it(
+    device_ms: float, host_s: float, recording_s: float, expected_s: float
+) -> None:
+    timed = Timed(Event(1.0), Event(1.0 + device_ms), host_s, recording_s)
+    assert timed.settle_s() == pytest.approx(expected_s, abs=1e-9)
 
 
 def test_recorder_sees_other_threads_apart() -> None:

@@ -175,16 +175,10 @@ def find_updated_input(graph: Graph, output: GraphOutput) -> str:
     raise TaskError(f"the graph updates {output.target}, which is none of its inputs")
 
 
-def returns_view(op: str) -> bool:
-    """Return whether an op's first result shares memory with an operand, so that it launches nothing."""
-    returns = aten_op(op)._schema.returns  # type: ignore[attr-defined]
-    return bool(returns) and returns[0].alias_info is not None
-
-
 def returns_list(op: str) -> bool:
     """Return whether an op returns a list of tensors."""
     returns = aten_op(op)._schema.returns  # type: ignore[attr-defined]
     return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
 
 
-__all__ = ["Replacement", "extract_region", "find_updated_input", "returns_list", "returns_view", "to_fx"]
+__all__ = ["Replacement", "extract_region", "find_updated_input", "returns_list", "to_fx"]

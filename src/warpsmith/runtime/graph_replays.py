@@ -9,32 +9,30 @@ Source: CUDA C++ Programming Guide, "CUDA Graphs"; PyTorch's notes on CUDA seman
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ..progress import counted
-from ..records import Graph, Region
-from .fx_graphs import find_updated_input, returns_view
+from ..records import Graph
+from .fx_graphs import find_updated_input
 
 Leaves = tuple[Any, ...]
 Stream = tuple[int, int]  # device, and handle of its stream
 Run = Callable[[Sequence[Tensor]], Leaves]
 
-UNIT_US, NODE_US, VIEW_US = (
-    20.0,
-    5.0,
-    1.0,
-)  # of an H200's host for one step of a candidate (`lab/graph_replays.py`)
+HOST_SHARE = 0.5  # of the time that a call runs: what is launched in less of it keeps no device waiting
 CALLS_BEFORE = 3  # a capture: kernels are loaded by then, and addresses have shown whether they move
 SHORT_REPLAYS, MOST_SHORT = (
     10,
     8,
 )  # a graph that is lost after so few was not worth its capture; so many of them in a row
-MOST_COPIED_BYTES = 4 << 20  # by a call
+MOST_COPIED_BYTES = 32 << 20  # by a call, in some 20 µs
 
 
 class Replay(Protocol):
@@ -55,9 +53,8 @@ class Device(Protocol):
 class CudaDevice:
     """The current CUDA device. Graphs that are captured for one stream share their memory: they are replayed one after another there."""
 
-    _pools: dict[
-        Stream, tuple[Any, Any]
-    ] = {}  # memory of a stream's graphs, and the stream that they are captured on
+    # By stream: the memory of its graphs, the stream that they are captured on, and a graph that keeps that memory from being given up.
+    _pools: dict[Stream, tuple[Any, Any, Any]] = {}
 
     def is_capturing(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
@@ -69,16 +66,30 @@ class CudaDevice:
         """Unlike `torch.cuda.graph`, it neither waits for the device nor gives back what memory is cached: a `generate` captures each layer."""
         key = self.stream()
         if key not in self._pools:
-            self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
-        pool, stream = self._pools[key]
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(stream):
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-            try:
-                leaves = function()
-            finally:
-                graph.capture_end()
-        return graph, leaves
+            pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+            self._pools[key] = pool, stream, _record(pool, stream, _touch)[0]
+        pool, stream, _ = self._pools[key]
+        try:
+            return _record(pool, stream, function)
+        except RuntimeError:
+            with suppress(RuntimeError):  # else the generator of random numbers takes the capture as going on
+                _record(pool, stream, _touch)
+            raise
+
+
+def _record(pool: Any, stream: Any, function: Callable[[], Leaves]) -> tuple[Any, Leaves]:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            leaves = function()
+        finally:
+            graph.capture_end()
+    return graph, leaves
+
+
+def _touch() -> Leaves:
+    return (torch.zeros(1, device="cuda"),)
 
 
 @dataclass(frozen=True)
@@ -105,10 +116,15 @@ class Captured:
 
 
 class GraphReplays:
-    """`run` by replays of a CUDA graph. `updated`: numbers of the inputs that a call writes to."""
+    """`run` by replays of a CUDA graph. `updated`: numbers of the inputs that a call writes to; `device_us`: that a call was measured to run,
+    0 for replays whatever a launch takes.
+    """
 
-    def __init__(self, run: Run, updated: frozenset[int], device: Device | None = None) -> None:
-        self._run, self._updated = run, updated
+    def __init__(
+        self, run: Run, updated: frozenset[int], device: Device | None = None, device_us: float = 0.0
+    ) -> None:
+        self._run, self._updated, self._device_us = run, updated, device_us
+        self.host_us = math.inf  # that the quickest launch of a call took
         self._device: Device = device or CudaDevice()
         self._captured: Captured | None = None
         self._addresses: list[int] = []
@@ -132,15 +148,23 @@ class GraphReplays:
         self._watch(inputs, lost)
         self._captured = None
         if self._calls <= CALLS_BEFORE:
-            return self._run(inputs)
+            return self._launch(inputs)
         self.reason = self._refuse(inputs, stream)
         if self.reason:
             return self._run(inputs)
         return self._capture(inputs, stream)
 
+    def _launch(self, inputs: Sequence[Tensor]) -> Leaves:
+        started_s = time.perf_counter()
+        leaves = self._run(inputs)
+        self.host_us = min(self.host_us, (time.perf_counter() - started_s) * 1e6)
+        return leaves
+
     def describe(self) -> str:
         """Tell how many calls were replays, and why there are no more."""
-        return f"{counted(self.replays, 'replay')}{f'; none any more, {self.reason}' if self.reason else ''}"
+        if self.reason:
+            return f"{self.replays}, and no more: {self.reason}" if self.replays else f"none: {self.reason}"
+        return str(self.replays)
 
     def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:
         """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Where large inputs were
@@ -157,6 +181,8 @@ class GraphReplays:
 
     def _refuse(self, inputs: Sequence[Tensor], stream: Stream) -> str:
         """Return why a graph would be wrong, or no gain; empty for none."""
+        if self.host_us < HOST_SHARE * self._device_us:
+            return f"a launch takes {self.host_us:.0f} µs of the host, and a call runs for {self._device_us:.0f} µs"
         if any(t.is_cuda and t.device.index != stream[0] for t in inputs):
             return "it is called from another device than its tensors are on"
         if self._short == MOST_SHORT:
@@ -207,10 +233,3 @@ def list_updated(graph: Graph) -> frozenset[int]:
     """List the numbers of the inputs that a call of the graph writes to."""
     numbers = {item.name: i for i, item in enumerate(graph.inputs)}
     return frozenset(numbers[find_updated_input(graph, o)] for o in graph.outputs if o.role != "output")
-
-
-def estimate_host_us(graph: Graph, regions: Sequence[Region]) -> float:
-    """Estimate how long the host takes to launch a call, in microseconds."""
-    inside = {name for region in regions for name in region.nodes}
-    outside = [node for node in graph.nodes if node.name not in inside]
-    return UNIT_US * len(regions) + sum(VIEW_US if returns_view(node.op) else NODE_US for node in outside)

@@ -26,7 +26,7 @@ from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
-from .graph_replays import GraphReplays, estimate_host_us, list_updated
+from .graph_replays import GraphReplays, list_updated
 from .module_form import ModuleForm, has_same_parts, watch_as_before, watch_modules
 from .traceable import Exportable, Traceable
 
@@ -77,7 +77,8 @@ class OptimizedModule(torch.nn.Module):
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]
         self._run = deploy(rewritten or graph, parts, device) if runs else None
-        self._replays = self._make_replays() if self._is_launch_bound() else None
+        measured_us = self._find_measured_us()
+        self._replays = self._make_replays(measured_us) if measured_us else None
         self._traceable = self._make_traceable() if self._run is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
         self._complete = True
@@ -87,17 +88,19 @@ class OptimizedModule(torch.nn.Module):
         self._watched = watch_as_before(self.original, forms)
         self._traceable = self._make_traceable() if self._run is not None else None
 
-    def _is_launch_bound(self) -> bool:
-        """Tell whether launching a call on a GPU takes longer than it was measured to run."""
+    def _find_measured_us(self) -> float:
+        """Return how long a call was measured to run on a GPU; 0 where none was."""
         best = self.summary.best if self.summary is not None else None
-        if self._run is None or self.device_type != "cuda" or best is None:
-            return False
-        graph = self._graphs[1] or self._graphs[0]
-        return estimate_host_us(graph, [region for region, _ in self._kernels]) > best.median_us
+        return (
+            best.median_us
+            if best is not None and self._run is not None and self.device_type == "cuda"
+            else 0.0
+        )
 
-    def _make_replays(self) -> GraphReplays:
+    def _make_replays(self, measured_us: float = 0.0) -> GraphReplays:
         assert self._run is not None
-        return GraphReplays(self._run, list_updated(self._graphs[1] or self._graphs[0]))
+        updated = list_updated(self._graphs[1] or self._graphs[0])
+        return GraphReplays(self._run, updated, device_us=measured_us)
 
     def _make_traceable(self) -> Traceable | None:
         graph, rewritten = self._graphs
@@ -129,7 +132,7 @@ class OptimizedModule(torch.nn.Module):
 
     @property
     def cuda_graph(self) -> bool:
-        """Tell whether calls are replays of a CUDA graph: at first where launching them takes the host longer than they were measured to run.
+        """Tell whether calls may be replays of a CUDA graph: on a GPU, unless the first calls show that launching them keeps no device waiting.
         It can be set; a copy decides anew.
         """
         return self._replays is not None
@@ -272,7 +275,7 @@ class OptimizedModule(torch.nn.Module):
                 f"  for calls with {', '.join(arguments)} on {self.device_type}, without gradients or autocast"
             )
             if self._replays is not None:
-                lines.append(f"  as a CUDA graph, since launching takes longer: {self._replays.describe()}")
+                lines.append(f"  replays of a CUDA graph: {self._replays.describe()}")
             lines.append(f"  under torch.compile: {'operators' if self._traceable else 'the original runs'}")
         last = f", the last because {self.last_fallback}" if self.last_fallback else ""
         lines.append(f"  so far: {self.fast_calls} calls by kernels, {self.fallbacks} by the original{last}")

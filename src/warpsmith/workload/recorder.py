@@ -1,8 +1,8 @@
 """Records the calls of modules while a user's own code runs: what each was given, in which mode, and how long it took.
 
 In: a span of time in which `torch.nn.Module.__call__` is ours. Out: `CallGroup`s, one for each module and kind of call. Compiled code
-runs eagerly meanwhile, so that its submodules are recording. The time that the recording itself takes is not counted; on a GPU the time of
-a call lies between two events of its stream.
+runs eagerly meanwhile, so that its submodules are recording. The time that the recording itself takes is not counted. On a GPU the time of
+a call lies between two events of its stream; the recording made it longer where the device waited for the host.
 """
 
 from __future__ import annotations
@@ -27,6 +27,24 @@ _RUNNING = threading.Lock()
 Event = Any  # of torch.cuda
 
 
+@dataclass(frozen=True)
+class Timed:
+    """A call on a GPU: its events, and the seconds of the host, which the recording took part of."""
+
+    start: Event
+    end: Event
+    host_s: float
+    recording_s: float
+
+    def settle_s(self) -> float:
+        """Return its time without the recording; the device has finished. A device that ran on for as long as the recording took was behind
+        the host, and did not wait for it.
+        """
+        device_s: float = self.start.elapsed_time(self.end) / 1e3
+        behind = device_s >= self.host_s + self.recording_s
+        return device_s if behind else max(device_s - self.recording_s, 0.0)
+
+
 @dataclass
 class CallGroup:
     """The calls of one module that are alike."""
@@ -37,21 +55,21 @@ class CallGroup:
     outputs: tuple[str, ...] = ()
     trouble: str = ""  # why its result cannot be a task's
     times_s: list[float] = field(default_factory=list)
-    events: list[tuple[Event, Event]] = field(default_factory=list)
+    timed: list[Timed] = field(default_factory=list)
     outermost_calls: int = 0  # that came from no other module
     failures: int = 0  # calls that ended in an exception
 
     def take_over(self, other: CallGroup) -> None:
         """Add the calls of another group."""
         self.times_s += other.times_s
-        self.events += other.events
+        self.timed += other.timed
         self.outermost_calls += other.outermost_calls
         self.failures += other.failures
 
     def settle_times(self) -> None:
         """Turn events into seconds; the device has finished."""
-        self.times_s += [start.elapsed_time(end) / 1e3 for start, end in self.events]
-        self.events = []
+        self.times_s += [timed.settle_s() for timed in self.timed]
+        self.timed = []
 
 
 @dataclass
@@ -105,7 +123,7 @@ class Recorder:
             self._stance.__exit__(None, None, None)
         finally:
             _RUNNING.release()
-        if any(group.events for group in self.groups.values()):
+        if any(group.timed for group in self.groups.values()):
             torch.cuda.synchronize()
         for group in self.groups.values():
             group.settle_times()
@@ -136,11 +154,12 @@ class Recorder:
         finally:
             ended_s = time.perf_counter()
             stack.pop()
+        host_s, recording_s = ended_s - frame.started_s, self._overhead_s - frame.overhead_s
         if events:
             events[1].record()
-            group.events.append(events)
+            group.timed.append(Timed(*events, host_s, recording_s))
         else:
-            group.times_s.append(ended_s - frame.started_s - (self._overhead_s - frame.overhead_s))
+            group.times_s.append(host_s - recording_s)
         if not group.outputs and not group.trouble:
             group.outputs, group.trouble = describe_result(result)
         if before.list_changed():
