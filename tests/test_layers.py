@@ -141,6 +141,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.nodes",
     "warpsmith.tasks.operator_libraries",
     "warpsmith.tasks.outside_state",
+    "warpsmith.tasks.repeated_heads",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.undone_copies",

@@ -29,6 +29,7 @@ from .convert import to_graph
 from .decompositions import decomposition_table, drop_empty_operands
 from .flattened import FlatModule
 from .nodes import FIXED_GRAPH
+from .repeated_heads import share_repeated_heads
 from .structure import list_held
 from .undone_copies import drop_undone_copies
 
@@ -119,6 +120,7 @@ def decompose(exported: Exported, filename: str) -> Exported:
                 program = exported.program.run_decompositions(decomposition_table())
                 drop_empty_operands(program.graph)
                 drop_undone_copies(program.graph)
+                share_repeated_heads(program.graph)
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
     return replace(exported, program=program)

@@ -188,13 +188,16 @@ class Recorder:
         the tokens that follow change none, and have other inputs.
         """
         changing = self._changing.get((kind, form.holder), {})
-        return form.nesting in changing or list(changing.values()).count(_first_input(form)) >= MOST_CHANGING
+        return (
+            form.nesting in changing
+            or list(changing.values()).count(_name_first_input(form)) >= MOST_CHANGING
+        )
 
     def _refuse_changing(self, group: CallGroup) -> None:
         """Move the calls of a group whose instances a call has left in another form to those that are no task: the next call is another."""
         kind = self.kinds[id(group.module)]
         changing = self._changing.setdefault((kind, group.form.holder), {})
-        changing[group.form.nesting] = _first_input(group.form)
+        changing[group.form.nesting] = _name_first_input(group.form)
         self.groups.pop((id(group.module), group.form.key), None)
         self.examples.pop((kind, group.form.key), None)
         group.form = _refuse(group.form)
@@ -203,7 +206,7 @@ class Recorder:
             refused.take_over(group)
 
 
-def _first_input(form: CallForm) -> str:
+def _name_first_input(form: CallForm) -> str:
     return next(iter(form.inputs), "")
 
 
