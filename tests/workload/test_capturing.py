@@ -238,6 +238,13 @@ def test_recording_is_taken_off_a_gpus_time_where_the_device_waited_for_it(
     assert timed.settle_s() == pytest.approx(expected_s, abs=1e-9)
 
 
+def test_a_gpus_call_takes_no_less_than_the_calls_inside() -> None:
+    """Its device was busy for a part of what the recording took."""
+    inside = tuple(Timed(Event(0.0), Event(ms), 0.001, 0.0) for ms in (0.8, 0.7))
+    timed = Timed(Event(0.0), Event(2.5), 0.0025, 0.002, inside)
+    assert timed.settle_s() == pytest.approx(0.0015)
+
+
 def test_recorder_sees_other_threads_apart() -> None:
     recorder, model = Recorder(), nn.Linear(2, 2)
     recorder.start()

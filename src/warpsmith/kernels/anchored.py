@@ -27,6 +27,7 @@ class Core:
     nodes: tuple[str, ...]
     value: str  # what they make and the epilogue takes
     reads: tuple[str, ...]  # values that the body reads through prologues only, in order
+    second: str = ""  # another value that they make and the epilogue takes, too
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Anchor:
     @property
     def value(self) -> str:
         return self.node.output.name if self.core is None else self.core.value
+
+    @property
+    def second(self) -> str:
+        return "" if self.core is None else self.core.second
 
 
 class AnchoredFamily:
@@ -120,7 +125,7 @@ class AnchoredFamily:
             if anchor is None:
                 return False
             self.chains_before(anchor)
-            epilogue(graph, region, anchor.value, anchor.after)
+            epilogue(graph, region, anchor.value, anchor.after, anchor.second)
         except (TaskError, Unsupported):
             return False
         return True

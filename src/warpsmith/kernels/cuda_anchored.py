@@ -40,7 +40,7 @@ class CudaAnchored(AnchoredFamily):
         top, w, axis = Writer(), Writer(), self.run_axis(graph, anchor.node)
         write_operands(top, list(operand_names(region).values()))
         self.write_chains_before(w, anchor, axis)
-        write_chain(w, epilogue(graph, region, anchor.value, anchor.after), "epilogue", axis)
+        write_chain(w, epilogue(graph, region, anchor.value, anchor.after, anchor.second), "epilogue", axis)
         launches, kernels, workspace = self.kernels(top, anchor, technique)
         for line in kernels.splitlines():
             w.line(line)

@@ -64,17 +64,29 @@ class CudaDevice:
 
     def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
         """Unlike `torch.cuda.graph`, it neither waits for the device nor gives back what memory is cached: a `generate` captures each layer."""
-        key = self.stream()
-        if key not in self._pools:
-            pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
-            self._pools[key] = pool, stream, _record(pool, stream, _touch)[0]
-        pool, stream, _ = self._pools[key]
+        pool, stream = self._find_pool(self.stream())
         try:
             return _record(pool, stream, function)
         except RuntimeError:
-            with suppress(RuntimeError):  # else the generator of random numbers takes the capture as going on
-                _record(pool, stream, _touch)
+            self._end_capture()
             raise
+
+    def _find_pool(self, key: Stream) -> tuple[Any, Any]:
+        if key not in self._pools:
+            pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+            self._pools[key] = pool, stream, _record(pool, stream, _touch)[0]
+        return self._pools[key][:2]
+
+    def _end_capture(self) -> None:
+        """After a capture that failed, the allocator and the generator of random numbers take it as going on: the one is told that it is
+        over, the other sees another one end, in memory of its own.
+        """
+        key = self.stream()
+        pool, *_ = self._pools.pop(key)
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(key[0], pool)
+        with suppress(RuntimeError):
+            self._find_pool(key)
 
 
 def _record(pool: Any, stream: Any, function: Callable[[], Leaves]) -> tuple[Any, Leaves]:

@@ -29,20 +29,23 @@ Event = Any  # of torch.cuda
 
 @dataclass(frozen=True)
 class Timed:
-    """A call on a GPU: its events, and the seconds of the host, which the recording took part of."""
+    """A call on a GPU: its events, the seconds of the host, which the recording took part of, and the calls inside of it."""
 
     start: Event
     end: Event
     host_s: float
     recording_s: float
+    inside: tuple[Timed, ...] = ()
 
     def settle_s(self) -> float:
         """Return its time without the recording; the device has finished. A device that ran on for as long as the recording took was behind
-        the host, and did not wait for it.
+        the host, and did not wait for it. The calls inside take at least what they take.
         """
         device_s: float = self.start.elapsed_time(self.end) / 1e3
         behind = device_s >= self.host_s + self.recording_s
-        return device_s if behind else max(device_s - self.recording_s, 0.0)
+        return (
+            device_s if behind else max(device_s - self.recording_s, sum(t.settle_s() for t in self.inside))
+        )
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Frame:
     module: torch.nn.Module
     started_s: float
     overhead_s: float  # that the recording had taken when the call began
+    inside: list[Timed] = field(default_factory=list)
 
 
 class Recorder:
@@ -157,7 +161,10 @@ class Recorder:
         host_s, recording_s = ended_s - frame.started_s, self._overhead_s - frame.overhead_s
         if events:
             events[1].record()
-            group.timed.append(Timed(*events, host_s, recording_s))
+            timed = Timed(*events, host_s, recording_s, tuple(frame.inside))
+            group.timed.append(timed)
+            if stack:
+                stack[-1].inside.append(timed)
         else:
             group.times_s.append(host_s - recording_s)
         if not group.outputs and not group.trouble:

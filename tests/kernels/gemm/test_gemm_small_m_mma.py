@@ -13,8 +13,9 @@ from cuda_bench import FACTS, CudaBench, cut_product
 
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.review import review
+from warpsmith.kernels.gemm.cuda import gemm_small_m_mma
 from warpsmith.kernels.gemm.cuda.cuda_matmul import CudaMatMul
-from warpsmith.records import Graph, Unit
+from warpsmith.records import Graph, Region, Unit
 from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
@@ -109,7 +110,7 @@ EVERY = {**PLAIN, **DEQUANTISED}
 
 
 def unit_of(graph: Graph, values: dict[str, int]) -> Unit:
-    family, region = CudaMatMul(), cut_product(graph)
+    family, region = CudaMatMul(), cut_dual(graph) or cut_product(graph)
     technique = next(t for t in family.techniques(graph, region, FACTS) if t.name == NAME)
     return with_values(family.write(graph, region, technique), values)
 
@@ -119,6 +120,101 @@ def test_few_tokens_are_right(emulated: CudaBench, name: str) -> None:
     function, make, values = EVERY[name]
     graph, args = emulated.case(function, make)
     emulated.check(unit_of(graph, values), graph, args)
+
+
+def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+def gated_last(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The activation is the second product's, a chain goes on behind."""
+    return (F.linear(x, up) * F.gelu(F.linear(x, gate), approximate="tanh") + 1) * scale
+
+
+def read_elsewhere(
+    x: torch.Tensor, one: torch.Tensor, other: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    y = F.linear(x, one)
+    return F.silu(y) * F.linear(x, other), y
+
+
+def multiplied(x: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, one) * F.linear(x, other)
+
+
+DUAL: dict[str, Case] = {
+    "SwiGLU, bf16": (gated, lambda: (brain(5, 328), brain(37, 328), brain(37, 328)), {"BLOCK": 64}),
+    "SwiGLU, fp16, an odd depth, two dimensions of tokens, wide tiles": (
+        gated, lambda: (torch.randn(2, 9, 77).half(), torch.randn(70, 77).half(), torch.randn(70, 77).half()), {"BLOCK": 32, "MMA_TILES_M": 2},
+    ),
+    "GeGLU, the gate last, weights apart": (
+        gated_last, lambda: (brain(1, 128), brain(24, 256)[:, ::2], brain(24, 140)[:, :128], brain(24)), {"BLOCK": 64, "TOKENS_RESIDENT": 0},
+    ),
+    "no activation": (multiplied, lambda: (brain(32, 64), brain(16, 64), brain(16, 64)), {"BLOCK": 32}),
+}  # fmt: skip
+NOT_DUAL: dict[str, tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]] = {
+    "two left factors": (
+        lambda x, y, w, v: F.silu(F.linear(x, w)) * F.linear(y, v), lambda: (brain(3, 64), brain(3, 64), brain(16, 64), brain(16, 64)),
+    ),
+    "a product that is read elsewhere": (read_elsewhere, lambda: (brain(3, 64), brain(16, 64), brain(16, 64))),
+    "a bias": (
+        lambda x, w, v, b: F.silu(F.linear(x, w, b)) * F.linear(x, v), lambda: (brain(3, 64), brain(16, 64), brain(16, 64), brain(16)),
+    ),
+    "two activations": (
+        lambda x, w, v: F.silu(F.linear(x, w)) * F.gelu(F.linear(x, v)), lambda: (brain(3, 64), brain(16, 64), brain(16, 64)),
+    ),
+    "one product twice": (lambda x, w: F.silu(F.linear(x, w)) * F.linear(x, w), lambda: (brain(3, 64), brain(16, 64))),
+    "a weight that is computed": (
+        lambda x, w, v: F.silu(F.linear(x, w * 2)) * F.linear(x, v), lambda: (brain(3, 64), brain(16, 64), brain(16, 64)),
+    ),
+    "other columns": (
+        lambda x, w, v: F.silu(F.linear(x, w)) * F.linear(x, v)[:, :16], lambda: (brain(3, 64), brain(16, 64), brain(32, 64)),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(name="any_columns")
+def _any_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_small_m_mma, "LEAST_DUAL_COLUMNS", 1)
+
+
+def cut_dual(graph: Graph) -> Region | None:
+    """The region of the first product that the family makes one of two."""
+    family = CudaMatMul()
+    cuts = (family.cut(graph, n, (), True) for n in graph.nodes if family.covers(graph, n))
+    return next(
+        (r for r in cuts if r is not None and sum(".linear" in graph.by_name[n].op for n in r.nodes) > 1),
+        None,
+    )
+
+
+@pytest.mark.parametrize("name", DUAL)
+def test_two_products_are_joined_in_one_kernel(emulated: CudaBench, any_columns: None, name: str) -> None:
+    function, make, values = DUAL[name]
+    graph, args = emulated.case(function, make)
+    region, family = cut_dual(graph), CudaMatMul()
+    assert region is not None
+    assert set(region.nodes) == {n.name for n in graph.nodes}
+    (technique,) = family.techniques(graph, region, FACTS)
+    assert technique.name == NAME
+    assert "SPLIT" not in {t.name for t in technique.tunables if len(t.domain) > 1}
+    emulated.check(with_values(family.write(graph, region, technique), values), graph, args)
+    assert any(region.nodes == r.nodes for plan in plans(graph, FACTS) for r in plan)
+
+
+@pytest.mark.parametrize("name", NOT_DUAL)
+def test_other_products_stay_apart(emulated: CudaBench, any_columns: None, name: str) -> None:
+    function, make = NOT_DUAL[name]
+    graph, _ = emulated.case(function, make)
+    assert cut_dual(graph) is None
+
+
+def test_narrow_weights_stay_apart(emulated: CudaBench) -> None:
+    """K of a pair is not split: few columns would leave multiprocessors without rows."""
+    graph, _ = emulated.case(gated, lambda: (brain(3, 64), brain(2040, 64), brain(2040, 64)))
+    assert cut_dual(graph) is None
+    graph, _ = emulated.case(gated, lambda: (brain(3, 64), brain(2048, 64), brain(2048, 64)))
+    assert cut_dual(graph) is not None
 
 
 @pytest.mark.parametrize("depth", [96, 100])
@@ -181,11 +277,17 @@ def test_small_m_mma_builds_without_spills(emulated: CudaBench, toolkit: None, b
         low_first, torch.empty(16, 4096, dtype=torch.bfloat16), torch.empty(11008, 32, 64, dtype=torch.uint8),
         *2 * (torch.empty(11008, 32, 1, dtype=torch.bfloat16),),
     )  # fmt: skip
+    pair = emulated.graph(
+        gated,
+        torch.empty(16, 2048, dtype=torch.bfloat16),
+        *2 * (torch.empty(8192, 2048, dtype=torch.bfloat16),),
+    )
     for graph, values in (
         (plain, {}),
         (quantised, {}),
         (four_bits, {}),
         (four_bits, {"VEC": 32, "RING_STAGES": 2}),
+        (pair, {}),
     ):
         unit = unit_of(graph, values)
         assert review(unit) == []

@@ -6,6 +6,7 @@ where chain and kernel meet, from the index `at` on (one entry a dimension):
     prologue0<V>(o, at)        what the kernel reads, computed from inputs, as float
     epilogue_before_pool<V>(o, acc, at)   what the kernel made, changed, for the kernel to go on with
     epilogue<V>(o, acc, at)    what the kernel made → stored to the outputs
+    epilogue<V>(o, acc, acc2, at)   the same of two values that it made
 
 `o` holds the unit's operands.
 """
@@ -45,13 +46,17 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
     run = axis % max(1, len(stored[0][0].axes))
     lanes = Lanes(program, Run(), w)
     result = "ws::Pack<float, V>" if buffered else "void"
-    acc = "" if any(o.name == "to" for o, _ in buffered) else "const ws::Pack<float, V>& acc, "
+    made = (
+        [] if any(o.name == "to" for o, _ in buffered) else ["acc", *(["acc2"] if "acc2" in operands else [])]
+    )
+    acc = "".join(f"const ws::Pack<float, V>& {m}, " for m in made)
     w.line("template <int V>")
     head = f"__device__ __forceinline__ {result} {name}([[maybe_unused]] const Operands& o, {acc}[[maybe_unused]] const int64_t* at)"
     with w.block(head):
         w.line("constexpr int u = 0;")
-        if "acc" in operands:
-            w.line("const ws::Pack<float, V> acc_pack[] = {acc};")
+        for buffer in ("acc", "acc2"):
+            if buffer in operands:
+                w.line(f"const ws::Pack<float, V> {buffer}_pack[] = {{{buffer}}};")
         for operand in operands.values():
             if operand.name not in BUFFERS:
                 place(w, operand, run)

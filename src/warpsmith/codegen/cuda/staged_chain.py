@@ -39,7 +39,7 @@ def write_staged_chain(w: Writer, chain: Chain, name: str, half: str, rounded: b
     whole_pairs = "V % 8 == 0" if nibbles else "V % 2 == 0"
     w.line(f"constexpr int {name}_places = {' + '.join(_places(o) for o in moving)};")
     w.line(f"template <int V>\nconstexpr bool PERMUTED = {'V % 8 == 0' if nibbles else 'false'};")
-    _write_copy(w, moving, name, run)
+    write_copy(w, moving, name, run)
     uniform = [o for o in operands if o not in moving]
     _write_uniform(w, uniform, name, run)
     head = f"__device__ __forceinline__ ws::Halves<V> {name}_made([[maybe_unused]] const {name}_uniform& uniform, const unsigned char* from, int pitch, int i)"
@@ -68,7 +68,7 @@ def _write_uniform(w: Writer, uniform: list[Operand], name: str, run: int) -> No
         w.line(f"return {{{', '.join(f'ws::read_only({o.name}_at)' for o in uniform)}}};")
 
 
-def _write_copy(w: Writer, moving: list[Operand], name: str, run: int) -> None:
+def write_copy(w: Writer, moving: list[Operand], name: str, run: int) -> None:
     """Write the copy of what moves along the run, an operand after the other."""
     w.line("template <int V>")
     head = f"__device__ __forceinline__ void {name}_copy(const Operands& o, const int64_t* at, bool there, unsigned char* to, int pitch, int i)"

@@ -29,7 +29,7 @@ from ..program import Expr, Kind, Operand, Program, Unsupported, operand_names
 from ..writer import INLINE, Writer
 from .packed_values import find_packed_value
 
-BUFFERS = ("acc", "to")  # the kernel's own operands
+BUFFERS = ("acc", "acc2", "to")  # the kernel's own operands
 _BY_POSITION = re.compile(r"\bj\b|iota")  # an expression that differs from lane to lane by itself
 
 
@@ -41,14 +41,15 @@ class Chain:
     stored: tuple[tuple[Operand, str], ...]
 
 
-def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -> Chain:
-    """Build the chain of what follows `value` in the region. Raises Unsupported."""
+def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str], second: str = "") -> Chain:
+    """Build the chain of what follows `value` in the region. `second`: another value of its shape that the kernel made. Raises Unsupported."""
     names = operand_names(region)
     acc = _dense(graph, value, "acc")
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
+    made = (acc, _dense(graph, second, "acc2")) if second else (acc,)
     if nodes:
-        program = _rename_operands(lower_chain(graph, nodes), names, acc, graph)
+        program = _rename_operands(lower_chain(graph, nodes), names, made, graph)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -69,7 +70,7 @@ def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
     if graph.specs[value].dtype not in (*FLOATS, "bool"):
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _rename_operands(lower_chain(graph, nodes), names, to, graph)
+        program = _rename_operands(lower_chain(graph, nodes), names, (to,), graph)
         stored = tuple((o, _as_float(program, n)) for o, n in program.outputs)
         program = replace(program, steps=(*program.steps, *_casts(program)))
         if [o.name for o, _ in stored] != ["to"]:
@@ -186,15 +187,18 @@ def _dense(graph: Graph, value: str, name: str) -> Operand:
     return Operand(name, value, "float32", tuple(range(len(spec.shape))), spec.shape, spec.stride)
 
 
-def _rename_operands(program: Program, names: dict[str, str], own: Operand, graph: Graph) -> Program:
-    """Operands called as the region calls them, and the value shared with the kernel as its buffer. Of what is unpacked in the
+def _rename_operands(
+    program: Program, names: dict[str, str], shared: tuple[Operand, ...], graph: Graph
+) -> Program:
+    """Operands called as the region calls them, and the values shared with the kernel as its buffers. Of what is unpacked in the
     region, the bytes are the operand."""
 
     def rename(operand: Operand) -> Operand:
         operand = _drop_added_dims(operand)
         if not operand.plain:
             raise Unsupported("a view that splits dimensions in a chain")
-        if operand.value == own.value:
+        own = next((o for o in shared if o.value == operand.value), None)
+        if own is not None:
             return own
         packed = None if operand.value in names else find_packed_value(graph, operand.value)
         if packed is not None:

@@ -54,7 +54,9 @@ from .gemm_small_m_mma import (
     WeightSource,
     declare_small_m,
     emit_small_m_mma_kernels,
+    find_dual_small_m,
     find_weight_source,
+    finish_dual,
     takes_small_m,
 )
 from .gemm_tma_wgmma import (
@@ -92,6 +94,9 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         """Few tokens: the weight is read through a prologue, and the reshapes between and the unpacking of bytes are the product's own. So is
         the index that picks the matrices of a skinny one.
         """
+        if (dual := find_dual_small_m(graph, node)) is not None and dual.nodes <= set(within):
+            products = tuple(n.name for n in graph.nodes if n.name in (dual.first.name, dual.second.name))
+            return Core(products, dual.first.output.name, (), second=dual.second.output.name)
         gemm, core = product_of(graph, node), super().core(graph, node, within)
         if len(core.nodes) > 1:
             return core
@@ -126,8 +131,10 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         if takes_small_m(graph, anchor.node, gemm) and _triangle(anchor) is None:
             dequantised = _is_dequantised(anchor)
             bits = _count_weight_bits(self.chains_before(anchor)) if dequantised else 16
-            small_m = build_small_m_mma_technique(hardware, sizes, bits, moved, storing)
-            if dequantised:
+            small_m = build_small_m_mma_technique(
+                hardware, sizes, bits, moved, storing, splits=not anchor.second
+            )
+            if dequantised or anchor.second:
                 return [small_m]
             techniques.append(small_m)
         if (skinny := _skinny(graph, anchor.node, gemm)) is not None:
@@ -194,8 +201,14 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
 def _write_small_m(top: Writer, anchor: Anchor, made: CudaProduct) -> tuple[list[Launch], str, str]:
     named = made.named
     tokens = anchor.names[named.product.left.value]
-    declare_small_m(top, made, f"{tokens}_shape[{named.product.left.inner}]")
+    depth = f"{tokens}_shape[{named.product.left.inner}]"
     w = Writer()
+    if anchor.second:
+        declare_small_m(top, made, depth, weights=2)
+        finish_dual(w, made)
+        other = product_of(anchor.graph, anchor.graph.producer[anchor.second]).right.value
+        return emit_small_m_mma_kernels(w, anchor, tokens, named.product, other), w.text(), ""
+    declare_small_m(top, made, depth)
     finish(w, made)
     launches = emit_small_m_mma_kernels(w, anchor, tokens, named.product)
     return [*launches, combining()], w.text(), parts_bytes(named)
@@ -213,7 +226,8 @@ def _count_weight_bits(chains: list[Chain]) -> int:
 
 
 def _read_product(anchor: Anchor) -> CudaProduct:
-    gemm, names = product_of(anchor.graph, anchor.node), dict(anchor.names)
+    node = anchor.graph.producer[anchor.value] if anchor.second else anchor.node
+    gemm, names = product_of(anchor.graph, node), dict(anchor.names)
     table = None
     if (gathered := _find_own_gathered(anchor)) is not None:
         specs = anchor.graph.specs

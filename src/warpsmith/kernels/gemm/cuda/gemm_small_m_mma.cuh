@@ -86,6 +86,13 @@ __device__ __forceinline__ void multiply(float (&sums)[MMA_TILES_M][TOKEN_TILES]
   }
 }
 
+// One sum, of all warps.
+__device__ __forceinline__ float add_up(const float* room) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) sum += room[w * SUMS * 32];
+  return sum;
+}
 // The sums of a tile from all warps, to the outputs or to `partial`, the sums of one part. `room`: of every other tile, so that one barrier is enough.
 __device__ __forceinline__ void finish_tile(const Operands& o, const float (&sums)[MMA_TILES_M][TOKEN_TILES][4], float* room, int64_t first_row, int64_t first_token, int64_t part, float* partial) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -93,14 +100,11 @@ __device__ __forceinline__ void finish_tile(const Operands& o, const float (&sum
   for (int i = 0; i < SUMS; i++) room[(warp * SUMS + i) * 32 + lane] = sums[i / 4 / TOKEN_TILES][i / 4 % TOKEN_TILES][i % 4];
   __syncthreads();
   for (int i = threadIdx.x; i < SUMS * 32; i += BLOCK) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) sum += room[w * SUMS * 32 + i];
+    const float sum = add_up(room + i);
     const int element = i / 32 % 4, of = i % 32, t = i / 128 % TOKEN_TILES, tile = i / 128 / TOKEN_TILES;
-    const int64_t row = first_row + tile * 16 + of / 4 + element / 2 * 8, token = first_token + t * 8 + of % 4 * 2 + element % 2;
-    if (token >= M || row >= N) continue;
-    if constexpr (PARTS == 1) finish<1>(o, 0, token, row, ws::Pack<float, 1>{{sum}});
-    else partial[(part * M + token) * N + row] = sum;
+    const int64_t row = first_row + (2 * tile + element / 2) / WEIGHTS * 8 + of / 4, token = first_token + t * 8 + of % 4 * 2 + element % 2;
+    if (token >= M || row >= N || is_second(element / 2)) continue;  // the first half's thread adds the other up, too
+    $store
   }
 }
 
@@ -118,7 +122,8 @@ __global__ void __launch_bounds__(BLOCK) product(Operands o, float* partial) {
     if (prefetch_tile < ROW_BLOCKS) {
 #pragma unroll
       for (int i = 0; i < 2 * MMA_TILES_M; i++)
-        copy_weight(o, (int64_t)prefetch_tile * ROWS + g + 8 * i, start + within + prefetch_step * BK, weights + (prefetch_stage * STAGE_PLACES + i * prologue0_places) * PLACE_PITCH);
+        copy_weight(o, is_second(i), (int64_t)prefetch_tile * ROWS + g + 8 * (i / WEIGHTS), start + within + prefetch_step * BK,
+                    weights + (prefetch_stage * STAGE_PLACES + i * prologue0_places) * PLACE_PITCH);
     }
     if (RESIDENT && prefetch_tile == first_tile) copy_tokens(o, first_token, start + prefetch_step * BK + warp * STEP, tokens_of(prefetch_step));
     ws::copy_commit();
@@ -130,7 +135,7 @@ __global__ void __launch_bounds__(BLOCK) product(Operands o, float* partial) {
   Uniform uniform[2 * MMA_TILES_M], next[2 * MMA_TILES_M];
   const auto read_ahead = [&](int tile, int step, Uniform (&rows)[2 * MMA_TILES_M]) {
 #pragma unroll
-    for (int i = 0; i < 2 * MMA_TILES_M; i++) read_uniform(o, (int64_t)tile * ROWS + g + 8 * i, start + within + step * BK, rows[i]);
+    for (int i = 0; i < 2 * MMA_TILES_M; i++) read_uniform(o, (int64_t)tile * ROWS + g + 8 * (i / WEIGHTS), start + within + step * BK, rows[i]);
   };
   read_ahead(first_tile, 0, next);
   for (int tile = first_tile; tile < ROW_BLOCKS; tile += each) {

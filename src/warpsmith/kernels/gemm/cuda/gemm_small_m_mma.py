@@ -2,7 +2,8 @@
 
 In: a `linear` of at most 32 tokens, fp16 or bf16, whose weight (N x K) is an operand, or what pointwise nodes and views make of narrower ones:
 int8, float8 or int4, two of these in a byte, with scales a row, a group or a block. Out: its kernel `product`, and `combine` where blocks share K. Weights go as they are
-into a ring of shared memory, and dequantisation is between there and the registers: nothing of a dequantised weight goes through memory.
+into a ring of shared memory, and dequantisation is between there and the registers: nothing of a dequantised weight goes through memory. Two
+linear layers of the same tokens that pointwise nodes join (SwiGLU's) are one kernel: rows of both weights take turns in a tile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....codegen.cuda.cuda_source import Launch
-from ....codegen.cuda.staged_chain import write_staged_chain
+from ....codegen.cuda.staged_chain import write_copy, write_staged_chain
 from ....codegen.fusion.op_chain import Chain, prologue
 from ....codegen.lowering.axis_relations import VIEWS, base_name
 from ....codegen.lowering.ops import pointwise
@@ -18,12 +19,22 @@ from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....records import Graph, Node
 from ...anchored import Anchor, extents
-from ..product import Product
+from ..dual_product import DualProduct, find_dual
+from ..product import Product, product_of
 from .gemm_operands import CudaProduct, declare_places, list_row_strides
 
 MOST_TOKENS = 32
 LEAST_DEPTH = 64
 KINDS = {"float16": "f16", "bfloat16": "bf16"}
+LEAST_DUAL_COLUMNS = 2048  # of each weight: K is not split, and all multiprocessors are to have rows
+STORE = """if constexpr (PARTS == 1) finish<1>(o, 0, token, row, ws::Pack<float, 1>{{sum}});
+    else partial[(part * M + token) * N + row] = sum;"""
+STORE_DUAL = (
+    "finish<1>(o, 0, token, row, ws::Pack<float, 1>{{sum}}, ws::Pack<float, 1>{{add_up(room + i + 64)}});"
+)
+COPY = "prologue0_copy<WEIGHT_V>(o, at, inside(n, k), to, PLACE_PITCH, i);"
+COPY_DUAL = """if (second) prologue1_copy<WEIGHT_V>(o, at, inside(n, k), to, PLACE_PITCH, i);
+    else prologue0_copy<WEIGHT_V>(o, at, inside(n, k), to, PLACE_PITCH, i);"""
 RESHAPES = ("view", "reshape", "_unsafe_view")
 
 
@@ -47,6 +58,26 @@ def takes_small_m(graph: Graph, node: Node, product: Product) -> bool:
     )
 
 
+def find_dual_small_m(graph: Graph, node: Node) -> DualProduct | None:
+    """Find the pair of linear layers of the same few tokens, without bias, whose weights are operands as they are."""
+    dual = find_dual(graph, node)
+    if dual is None or not all(base_name(n) == "linear" for n in (dual.first, dual.second)):
+        return None
+    first, second = (product_of(graph, n) for n in (dual.first, dual.second))
+    weights = first.right.value, second.right.value
+    fits = (
+        takes_small_m(graph, dual.first, first)
+        and first.left.value == second.left.value
+        and first.addend is None
+        and second.addend is None
+        and len({graph.specs[w].shape for w in weights}) == 1
+        and not any(w in graph.producer for w in weights)
+        and len(set(weights)) == 2
+        and graph.specs[weights[0]].shape[0] >= LEAST_DUAL_COLUMNS
+    )
+    return dual if fits else None
+
+
 def find_weight_source(graph: Graph, product: Product) -> WeightSource:
     """Walk back over reshapes that nothing else reads, to a value that a pointwise node makes; without one, the weight itself."""
     value, views = product.right.value, list[str]()
@@ -65,13 +96,14 @@ def find_weight_source(graph: Graph, product: Product) -> WeightSource:
     return WeightSource(product.right.value)
 
 
-def declare_small_m(top: Writer, made: CudaProduct, depth: str) -> None:
-    """Write sizes and places; `depth`: K in terms of task.h."""
+def declare_small_m(top: Writer, made: CudaProduct, depth: str, weights: int = 1) -> None:
+    """Write sizes and places; `depth`: K in terms of task.h; `weights`: 2 for a dual product."""
     named, product = made.named, made.named.product
     text = render(
         "gemm/cuda/gemm_small_m_mma_sizes.cuh",
         left_type=f"{named.left}_t",
         rank=max(1, product.rank),
+        weights=weights,
         rows=named.rows,
         columns=named.columns,
         depth=depth,
@@ -84,8 +116,12 @@ def declare_small_m(top: Writer, made: CudaProduct, depth: str) -> None:
     declare_places(top, named)
 
 
-def emit_small_m_mma_kernels(w: Writer, anchor: Anchor, tokens: str, product: Product) -> list[Launch]:
-    """Write the chain that makes the weight, in two steps, and the kernel. `tokens`: operand of the left factor."""
+def emit_small_m_mma_kernels(
+    w: Writer, anchor: Anchor, tokens: str, product: Product, other: str = ""
+) -> list[Launch]:
+    """Write the chain that makes the weight, in two steps, and the kernel. `tokens`: operand of the left factor; `other`: value of the second
+    weight of a dual product.
+    """
     value, before = product.right.value, tuple[str, ...]()
     if value not in anchor.names:
         assert anchor.core is not None  # which has what the weight is made of
@@ -95,16 +131,37 @@ def emit_small_m_mma_kernels(w: Writer, anchor: Anchor, tokens: str, product: Pr
     chain = prologue(anchor.graph, anchor.region, value, before)
     rounded = all(anchor.graph.by_name[n].output.spec.dtype == half for n in before)
     write_staged_chain(w, chain, "prologue0", half, rounded)
-    sizes = extents(anchor, value)
+    sizes, width = extents(anchor, value), _find_width(chain, extents(anchor, value))
+    if other:
+        second = prologue(anchor.graph, anchor.region, other, ())
+        write_copy(w, list(second.program.inputs), "prologue1", len(sizes) - 1)
+        width += f" | {_find_width(second, sizes)}"
     weight = render(
         "gemm/cuda/gemm_small_m_mma_weight.cuh",
-        width=_find_width(chain, sizes),
+        width=width,
         weight_rank=len(sizes),
         at=_locate(sizes),
         same_along_rows="true" if _is_same_along_rows(chain, len(sizes)) else "false",
+        copy=COPY_DUAL if other else COPY,
     )
-    w.paste(render("gemm/cuda/gemm_small_m_mma.cuh", left=tokens, kind=KINDS[half], weight=weight))
-    return [Launch("product", "BLOCKS", "BLOCK", "SHARED", extra="(float*)workspace", struct=True)]
+    store = STORE_DUAL if other else STORE
+    w.paste(
+        render("gemm/cuda/gemm_small_m_mma.cuh", left=tokens, kind=KINDS[half], weight=weight, store=store)
+    )
+    sums = "(float*)nullptr" if other else "(float*)workspace"
+    return [Launch("product", "BLOCKS", "BLOCK", "SHARED", extra=sums, struct=True)]
+
+
+def finish_dual(w: Writer, made: CudaProduct) -> None:
+    """Write `finish<V>`: V sums of each product, of row m from column n on, to the epilogue that joins them."""
+    w.line('static_assert(PARTS == 1, "requires: SPLIT == 1");\ntemplate <int V>')
+    head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums, ws::Pack<float, V> others)"
+    with w.block(head):
+        w.line("int64_t at[RANK];")
+        w.line("place(b, m, at);")
+        if made.named.product.rank:
+            w.line("at[RANK - 1] = n;")
+        w.line("epilogue<V>(o, sums, others, at);")
 
 
 def _is_same_along_rows(chain: Chain, rank: int) -> bool:

@@ -8,7 +8,8 @@ constexpr int OUT_VEC = ws::widest(N, 4);
 constexpr int WARPS = BLOCK / 32, STEP = 4 * VEC, BK = STEP * WARPS;  // four lanes share a row's step; a step of the block is one of each warp
 constexpr int TOKEN_TILES = M > 24 ? 4 : M > 16 ? 3 : M > 8 ? 2 : 1;  // of 8 tokens, in a block
 constexpr int64_t TOKEN_BLOCKS = M > 0 ? ws::ceil_div(M, (int64_t)(8 * TOKEN_TILES)) : 0;
-constexpr int ROWS = 16 * MMA_TILES_M;  // of the weight, in a tile
+constexpr int WEIGHTS = $weights;                         // that the left factor is multiplied with, row by row
+constexpr int ROWS = 16 * MMA_TILES_M / WEIGHTS;  // of each weight, in a tile
 constexpr int64_t ROW_BLOCKS = ws::ceil_div(N, (int64_t)ROWS);
 constexpr int64_t SLICES = K > 0 ? ws::ceil_div(K, (int64_t)BK) : 1;
 constexpr int PARTS = (int)(SLICES < SPLIT ? SLICES : SPLIT);

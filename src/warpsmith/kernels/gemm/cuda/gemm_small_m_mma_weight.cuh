@@ -1,5 +1,5 @@
 //! Weights of a small-M GEMM: rows of N from global to shared memory, and as fragments. Values: at most how many neighbours are read together, what a row and a place
-//! of it are as an index of the value that the chain makes, whether what it takes beside elements is one for a row.
+//! of it are as an index of the value that the chain makes, whether what it takes beside elements is one for a row; the statement that copies.
 constexpr int WEIGHT_V = ws::widest($width, VEC), WEIGHT_PACKS = VEC / WEIGHT_V;  // neighbours of a row that are read together; so many times for a step
 constexpr int PLACE_PITCH = 16 * BLOCK;                                            // bytes from a place of a thread to its next
 constexpr bool PERMUTE = PERMUTED<WEIGHT_V>;                                       // of 8 neighbours along K the pairs are (0, 4), (1, 5), (2, 6), (3, 7)
@@ -12,12 +12,14 @@ __device__ __forceinline__ bool inside(int64_t n, int64_t k) { return (N % ROWS 
 __device__ __forceinline__ void place_weight(int64_t n, int64_t k, int64_t (&at)[$weight_rank]) {
   $at
 }
-__device__ __forceinline__ void copy_weight(const Operands& o, int64_t n, int64_t k, unsigned char* to) {
+// Of two weights each second row of a lane is the other's.
+__device__ __forceinline__ bool is_second(int i) { return WEIGHTS == 2 && i % 2 == 1; }
+__device__ __forceinline__ void copy_weight(const Operands& o, [[maybe_unused]] bool second, int64_t n, int64_t k, unsigned char* to) {
 #pragma unroll
   for (int i = 0; i < WEIGHT_PACKS; i++, k += WEIGHT_V) {
     int64_t at[$weight_rank];
     place_weight(n, k, at);
-    prologue0_copy<WEIGHT_V>(o, at, inside(n, k), to, PLACE_PITCH, i);
+    $copy
   }
 }
 __device__ __forceinline__ void read_uniform(const Operands& o, int64_t n, int64_t k, Uniform& uniform) {

@@ -43,29 +43,29 @@ class GemmSmallMMmaSchedule(Schedule):
 
 
 def build_small_m_mma_technique(
-    hardware: Hardware, sizes: Sizes, bits: int, moved: int, stream: Tunable
+    hardware: Hardware, sizes: Sizes, bits: int, moved: int, stream: Tunable, *, splits: bool = True
 ) -> Technique:
-    """`bits`: of a weight as it is stored; a 16-byte load holds more of narrow ones."""
+    """`bits`: of a weight as it is stored; a 16-byte load holds more of narrow ones. `splits`: whether K may be split."""
     vec = ACCESS_BITS // min(bits, 16)
     split = power(max(1, hardware.sm_count // max(1, -(-sizes.columns // 16))))
-    split = max(1, min(split, sizes.depth // (16 * 4 * vec)))
+    split = max(1, min(split, sizes.depth // (16 * 4 * vec))) if splits else 1
     best = GemmSmallMMmaSchedule(vec, split_k=split, grid=hardware.sm_count)
 
     def fits(**changes: int) -> bool:
         return replace(best, **changes).smem_bytes(sizes, bits) <= hardware.smem_bytes_per_block
 
-    while not fits() and best.split_k < MOST_SPLIT:
+    while splits and not fits() and best.split_k < MOST_SPLIT:
         best = replace(best, split_k=2 * best.split_k)
     if not fits():
         best = replace(best, split_k=split, resident=0)
     while best.stages < MOST_STAGES and fits(stages=2 * best.stages):
         best = replace(best, stages=2 * best.stages)
-    splits = [s for s in (best.split_k // 2, 2 * best.split_k) if s >= 1 and s * 64 * vec <= sizes.depth]
+    parts = (best.split_k // 2, 2 * best.split_k) if splits else ()
     tunables = best.tunables(
         stages=[s for s in (2, 4, 8) if fits(stages=s)],
         tiles_m=[m for m in (2,) if fits(tiles_m=m)],
         size=[s for s in (256, 1024) if fits(size=s)],
-        split_k=[s for s in splits if fits(split_k=s)],
+        split_k=[s for s in parts if s >= 1 and s * 64 * vec <= sizes.depth and fits(split_k=s)],
         resident=(0,),
     )
     return Technique("gemm-small-m-mma", WHY, "memory", (*tunables, stream), us=best.us(hardware, moved))
