@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..tasks.module_state import Snapshot
 from .calls import CallForm, copy_example, describe_call, describe_result
 from .kinds import describe_kind
+from .tapes import Step, Tape, sign
 
 # Forms of calls with one first input that change an instance of one class, after which no further one is looked at.
 MOST_CHANGING = 8
@@ -94,6 +95,9 @@ class Recorder:
         self.kinds: dict[int, str] = {}
         # By kind and class: nestings of calls that change an instance, each with the call's first input.
         self._changing: dict[tuple[str, str], dict[str, str]] = {}
+        self._tapes: dict[
+            tuple[int, str], list[Step]
+        ] = {}  # by outermost module and form of its call: its last calls inside
         self._local = threading.local()
         self._overhead_s = 0.0
         self._original: Callable[..., Any] | None = None
@@ -140,8 +144,15 @@ class Recorder:
             return call(module, *args, **kwargs)
         entered_s = time.perf_counter()
         module, wrapper = unwrap(module), module
-        group, objects = self._find_group(module, args, kwargs)
-        group.outermost_calls += not stack
+        tape: Tape = self._local.__dict__.setdefault("tape", Tape())
+        step, objects = self._find_step(tape if stack else None, module, args, kwargs)
+        group = step.group
+        outermost = None if stack else (id(module), group.form.key)
+        if outermost is not None:
+            tape.begin(self._tapes.get(outermost, ()))
+            group.outermost_calls += 1
+        else:
+            tape.note(step)
         before = Snapshot(objects)
         events = _make_events() if group.form.on_gpu else None
         stack.append(Frame(module, 0.0, 0.0))
@@ -170,9 +181,22 @@ class Recorder:
         if not group.outputs and not group.trouble:
             group.outputs, group.trouble = describe_result(result)
         if before.list_changed():
-            self._refuse_changing(group)
+            step.group = self._refuse_changing(group)
+        if outermost is not None:
+            self._tapes[outermost] = tape.steps
         self._overhead_s += time.perf_counter() - ended_s
         return result
+
+    def _find_step(
+        self, tape: Tape | None, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Step, list[Any]]:
+        """The step that a call is, and the instances that it may change. `tape`: None for an outermost call."""
+        signature = sign(args, kwargs)
+        former = tape.follow(module, signature) if tape is not None else None
+        if former is not None and self.groups.get((id(module), former.group.form.key)) is former.group:
+            return former, []
+        group, objects = self._find_group(module, args, kwargs)
+        return Step(module, signature, group), objects
 
     def _find_group(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -200,8 +224,10 @@ class Recorder:
             or list(changing.values()).count(_name_first_input(form)) >= MOST_CHANGING
         )
 
-    def _refuse_changing(self, group: CallGroup) -> None:
-        """Move the calls of a group whose instances a call has left in another form to those that are no task: the next call is another."""
+    def _refuse_changing(self, group: CallGroup) -> CallGroup:
+        """Move the calls of a group whose instances a call has left in another form to those that are no task: the next call is another.
+        Return the group that they are in then.
+        """
         kind = self.kinds[id(group.module)]
         changing = self._changing.setdefault((kind, group.form.holder), {})
         changing[group.form.nesting] = _name_first_input(group.form)
@@ -211,6 +237,7 @@ class Recorder:
         refused = self.groups.setdefault((id(group.module), group.form.key), group)
         if refused is not group:
             refused.take_over(group)
+        return refused
 
 
 def _name_first_input(form: CallForm) -> str:
