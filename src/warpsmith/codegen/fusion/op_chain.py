@@ -47,9 +47,9 @@ def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str], s
     acc = _dense(graph, value, "acc")
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
-    made = (acc, _dense(graph, second, "acc2")) if second else (acc,)
+    shared = (acc, _dense(graph, second, "acc2")) if second else (acc,)
     if nodes:
-        program = _rename_operands(lower_chain(graph, nodes), names, made, graph)
+        program = _rename_operands(lower_chain(graph, nodes), names, shared, graph)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -197,9 +197,9 @@ def _rename_operands(
         operand = _drop_added_dims(operand)
         if not operand.plain:
             raise Unsupported("a view that splits dimensions in a chain")
-        own = next((o for o in shared if o.value == operand.value), None)
-        if own is not None:
-            return own
+        buffer = next((o for o in shared if o.value == operand.value), None)
+        if buffer is not None:
+            return buffer
         packed = None if operand.value in names else find_packed_value(graph, operand.value)
         if packed is not None:
             return replace(operand, name=_name_operand(names, packed.stored), nibbles=packed.order)
