@@ -64,7 +64,7 @@ def _list_instances(arguments: Any) -> list[Any]:
         objects = take_apart(arguments)[1].objects
     except NotRebuildable:
         return []
-    return [thing for thing in objects if type(thing) not in (list, dict)]
+    return [instance for instance in objects if type(instance) not in (list, dict)]
 
 
 def _list_references(tree: Any) -> list[int]:

@@ -46,10 +46,10 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
     run = axis % max(1, len(stored[0][0].axes))
     lanes = Lanes(program, Run(), w)
     result = "ws::Pack<float, V>" if buffered else "void"
-    made = (
+    buffers = (
         [] if any(o.name == "to" for o, _ in buffered) else ["acc", *(["acc2"] if "acc2" in operands else [])]
     )
-    acc = "".join(f"const ws::Pack<float, V>& {m}, " for m in made)
+    acc = "".join(f"const ws::Pack<float, V>& {m}, " for m in buffers)
     w.line("template <int V>")
     head = f"__device__ __forceinline__ {result} {name}([[maybe_unused]] const Operands& o, {acc}[[maybe_unused]] const int64_t* at)"
     with w.block(head):
