@@ -149,9 +149,19 @@ class Session:
 
 
 def make_compiled(model: torch.nn.Module, mode: str, run: Run) -> Callable[[], Any]:
-    """The run of a copy of the model that `torch.compile` compiles in place; parameters are shared."""
+    """The run of a copy of the model that `torch.compile` compiles in place; parameters are shared. Each call of it is a step of CUDA graphs: else
+    a model in several graphs fails as one of them runs again, which takes the results of the others for overwritten.
+    """
     compiled = copy_model(model)
     compiled.compile(mode=mode)
+    call = compiled._compiled_call_impl
+    assert call is not None
+
+    def call_as_step(*args: Any, **kwargs: Any) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return call(*args, **kwargs)
+
+    compiled._compiled_call_impl = call_as_step
     return partial(run, compiled)
 
 

@@ -172,3 +172,17 @@ def test_the_page_tells_gains_parity_regions_and_what_failed() -> None:
     assert "max-autotune did not run: it failed" in page
     assert "load, before and after each model: 0.5 to 1.5" in page
     assert "last words" in page
+
+
+def test_each_call_of_a_compiled_model_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    from models_measuring import make_compiled
+
+    steps: list[int] = []
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: steps.append(1))
+    model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+    run = make_compiled(model, "default", lambda compiled: compiled(compiled(x)))
+    with torch.compiler.set_stance("force_eager"), torch.no_grad():
+        result = run()
+    assert len(steps) == 2
+    assert torch.equal(result, model(model(x)))
+    assert model._compiled_call_impl is None
