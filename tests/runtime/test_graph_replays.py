@@ -348,6 +348,20 @@ def test_updated_inputs_are_read_off_the_graph(tmp_path: Any) -> None:
     assert [graph.inputs[i].target for i in list_updated(graph)] == ["total"]
 
 
+def test_large_results_are_not_copied(device: FakeDevice) -> None:
+    run = GraphReplays(
+        lambda inputs: (inputs[0].expand(MOST_COPIED_BYTES // 4 + 1) * 2,), frozenset(), device
+    )
+    x = torch.randn(1)
+    for _ in range(CALLS):
+        assert run([x])[0][0] == x * 2
+    assert (device.captures, run.replays) == (0, 0)
+    assert (
+        run.describe()
+        == f"none: its results take {(MOST_COPIED_BYTES + 4) / 1e6:.0f} MB, which a replay copies"
+    )
+
+
 def test_what_is_launched_while_the_device_runs_is_not_captured(device: FakeDevice) -> None:
     weight = random_values()
     quick, slow = (

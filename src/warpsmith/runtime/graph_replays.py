@@ -143,6 +143,7 @@ class GraphReplays:
         self._moving: set[int] = set()
         self._calls = self._short = 0
         self._since = 0  # replays of the present graph
+        self._result_bytes = 0  # of the last launched call
         self.reason = ""  # why it captures nothing (more)
         self.replays = 0
 
@@ -170,6 +171,7 @@ class GraphReplays:
         started_s = time.perf_counter()
         leaves = self._run(inputs)
         self.host_us = min(self.host_us, (time.perf_counter() - started_s) * 1e6)
+        self._result_bytes = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor))
         return leaves
 
     def describe(self) -> str:
@@ -204,6 +206,8 @@ class GraphReplays:
         copied = _count_bytes(inputs, self._moving)
         if copied > MOST_COPIED_BYTES:
             return f"{copied / 1e6:.0f} MB of inputs are other tensors at each call"
+        if self._result_bytes > MOST_COPIED_BYTES:
+            return f"its results take {self._result_bytes / 1e6:.0f} MB, which a replay copies"
         return ""
 
     def _capture(self, inputs: Sequence[Tensor], stream: Stream) -> Leaves:
