@@ -144,6 +144,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.repeated_heads",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
+    "warpsmith.tasks.thin_products",
     "warpsmith.tasks.undone_copies",
     "warpsmith.tasks.values",
     "warpsmith.training.finishing",

@@ -31,6 +31,7 @@ from .flattened import FlatModule
 from .nodes import FIXED_GRAPH
 from .repeated_heads import share_repeated_heads
 from .structure import list_held
+from .thin_products import spread_thin_products
 from .undone_copies import drop_undone_copies
 
 _DATA_DEPENDENT = (
@@ -121,6 +122,7 @@ def decompose(exported: Exported, filename: str) -> Exported:
                 drop_empty_operands(program.graph)
                 drop_undone_copies(program.graph)
                 share_repeated_heads(program.graph)
+                spread_thin_products(program.graph)
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
     return replace(exported, program=program)
