@@ -329,3 +329,20 @@ def test_numbers_of_another_type_are_another_call() -> None:
     matcher = CallMatcher(lambda x, scale: x * scale, call)
     fits = [matcher.match((torch.zeros(2), [n, None]), {}) is not None for n in (1, True, 1.0, 2)]
     assert fits == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "other"), [(0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ((1, 2), [1, 2])]
+)
+def test_the_sign_of_zero_and_the_order_of_names_are_part_of_a_call(value: Any, other: Any) -> None:
+    def function(x: torch.Tensor, setting: Any) -> None: ...
+
+    x = torch.zeros(2)
+    matcher = CallMatcher(function, CallShape.of(function, (x, value), {}).tree)
+    assert [matcher.match((x, v), {}) is not None for v in (value, other, value)] == [True, False, True]
+    cache = Cache(x)
+    cache.seen = value
+    matcher = CallMatcher(function, CallShape.of(function, (x, cache), {}).tree)
+    for present in (value, other, value):
+        cache.seen = present
+        assert (matcher.match((x, cache), {}) is not None) is (present is value)

@@ -38,6 +38,12 @@ class Attention(torch.nn.Module):
             values = value.repeat(1, times, 1, 1)
         elif self.how == "twice":
             return attend(query, keys, values, attn_mask=mask) + attend(query, keys, values, scale=0.5)
+        elif self.how == "one query for all heads":
+            return attend(
+                query[:, :1], repeat(key[:, :1], times), repeat(value[:, :1], times), attn_mask=mask
+            )
+        elif self.how == "one row of queries for all of the batch":
+            return attend(query[:1], keys, values, attn_mask=mask)
         elif self.how == "read elsewhere":
             return attend(query, keys, values, attn_mask=mask) + keys.sum()
         elif self.how == "repeated along tokens":
@@ -68,6 +74,8 @@ def export(how: str, folder: Path) -> tuple[Graph, dict[str, torch.Tensor], torc
         ("read elsewhere", [True], 1),
         ("interleaved", [False], None),
         ("keys alone", [False], None),
+        ("one query for all heads", [False], None),
+        ("one row of queries for all of the batch", [False], None),
         ("repeated along tokens", [False], None),
     ],
 )

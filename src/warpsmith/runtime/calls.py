@@ -13,9 +13,8 @@ import inspect
 import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 import torch
@@ -33,7 +32,9 @@ from ..tasks.structure import (
 
 _NONE = inspect.Parameter.empty
 _PLAIN = (bool, int, float, str, bytes)
-MOST_ORDERS = 32  # that are remembered
+MOST_SOURCES = 32  # kinds of calls of which it is remembered where arguments lie
+Given = Mapping[Any, Any]  # the arguments of a call, by position or name
+Source = tuple[str, Callable[[Given], Any]]  # a parameter, and what reads its value
 Matched = tuple[list[Any], list[Any]]  # tensors and mutable objects, in the order of the description
 
 
@@ -52,19 +53,20 @@ class CallMatcher:
         self._known: dict[str, KnownInstance] = {}  # by argument
         self._instances: set[str] = set()  # arguments that are remembered
         self._signature: inspect.Signature | None = None
-        self._expected: dict[str, str] = {}
-        self._trees: dict[str, Any] = {}  # the same, not as text
-        self._orders: dict[tuple[Any, ...], list[tuple[str, Source]]] = {}
+        self._expected: dict[str, Any] = {}  # descriptions by argument
+        self._sources: dict[
+            tuple[int | str, ...], list[Source]
+        ] = {}  # by positions and names of a call's arguments
         try:
             signature = inspect.signature(function)
             bound = signature.bind(*args, **kwargs)
         except (TypeError, ValueError):
             return
         self._signature = signature
-        self._trees = dict(bound.arguments)
-        self._expected = {name: json.dumps(tree) for name, tree in bound.arguments.items()}
+        self._expected = {n: list(t) if type(t) is tuple else t for n, t in bound.arguments.items()}
+        texts = {name: json.dumps(tree) for name, tree in self._expected.items()}
         # What refers to itself would be kept alive by what is remembered of it.
-        self._instances = {n for n, t in self._expected.items() if '"object": ' in t and '"ref": ' not in t}
+        self._instances = {n for n, t in texts.items() if '"object": ' in t and '"ref": ' not in t}
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | None:
         if self._plain and not kwargs and len(args) == self._count:
@@ -83,29 +85,35 @@ class CallMatcher:
                 {"dict": {k: parts.add(v) for k, v in kwargs.items()}},
             ]
             return json.dumps({"tuple": tree}) == self._whole
-        shape = (len(args), *kwargs)
-        order = self._orders.get(shape)
-        if order is None:
-            order = self._find_order(len(args), kwargs)
-            if len(self._orders) < MOST_ORDERS:
-                self._orders[shape] = order
-        return all(self._fits_argument(parts, name, source.read(args, kwargs)) for name, source in order)
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        keys = tuple(given)
+        sources = self._sources.get(keys)
+        if sources is None:
+            sources = self._find_sources(len(args), kwargs)
+            if len(self._sources) < MOST_SOURCES:
+                self._sources[keys] = sources
+        return all(self._fits_argument(parts, name, read(given)) for name, read in sources)
 
-    def _find_order(self, count: int, names: Iterable[str]) -> list[tuple[str, Source]]:
+    def _find_sources(self, count: int, names: Iterable[str]) -> list[Source]:
         """Say where each parameter finds its value in a call with so many arguments by position, and those names. Raises TypeError."""
         assert self._signature is not None
-        bound = self._signature.bind(*map(ByPosition, range(count)), **{n: ByName(n) for n in names})
-        bound.apply_defaults()
-        return [(name, _as_source(value)) for name, value in bound.arguments.items()]
+        bound = self._signature.bind(*range(count), **{name: name for name in names})
+        return [
+            (
+                name,
+                _make_reader(bound.arguments[name]) if name in bound.arguments else _make_default(parameter),
+            )
+            for name, parameter in self._signature.parameters.items()
+        ]
 
     def _fits_argument(self, parts: Parts, name: str, value: Any) -> bool:
         assert self._signature is not None
         parameter = self._signature.parameters[name]
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            return json.dumps([parts.add(v) for v in value]) == self._expected.get(name, "[]")
+            return same([parts.add(v) for v in value], self._expected.get(name, []))
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             described = {k: parts.add(v) for k, v in sorted(value.items())}
-            return json.dumps(described) == self._expected.get(name, "{}")
+            return same(described, self._expected.get(name, {}))
         if name in self._expected:
             return self._fits_expected(parts, name, value)
         return value is parameter.default or (
@@ -118,8 +126,7 @@ class CallMatcher:
         if instance is not None and instance.add_again(parts, value):
             return True
         before = parts.count()
-        tree = parts.add(value)
-        if not _is_equal(tree, self._trees[name]) and json.dumps(tree) != self._expected[name]:
+        if not same(parts.add(value), self._expected[name]):
             return False
         if name in self._instances and is_transparent(parts.objects[before[1] :], value):
             forget = partial(self._known.pop, name, None)
@@ -127,68 +134,19 @@ class CallMatcher:
         return True
 
 
-@dataclass(frozen=True)
-class ByPosition:
-    """A parameter's value is the argument at this position."""
-
-    position: int
-
-    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return args[self.position]
-
-
-@dataclass(frozen=True)
-class ByName:
-    """A parameter's value is the argument of this name."""
-
-    name: str
-
-    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return kwargs[self.name]
+def _make_reader(keys: Any) -> Callable[[Given], Any]:
+    """What reads a parameter's value; `keys`: of its argument, or of those that `*args` or `**kwargs` take up."""
+    if isinstance(keys, tuple):
+        return lambda given: tuple(given[key] for key in keys)
+    if isinstance(keys, dict):
+        return lambda given: {name: given[name] for name in keys}
+    return itemgetter(keys)
 
 
-@dataclass(frozen=True)
-class Default:
-    value: Any
-
-    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return self.value
-
-
-@dataclass(frozen=True)
-class Several:
-    """A parameter's values are those of `*args` or `**kwargs`."""
-
-    sources: Sequence[Source] | Mapping[str, Source]
-
-    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if isinstance(self.sources, Mapping):
-            return {name: source.read(args, kwargs) for name, source in self.sources.items()}
-        return tuple(source.read(args, kwargs) for source in self.sources)
-
-
-Source = ByPosition | ByName | Default | Several
-
-
-def _as_source(value: Any) -> Source:
-    if isinstance(value, ByPosition | ByName):
-        return value
-    nested = list(value.values()) if type(value) is dict else value
-    if type(nested) in (tuple, list) and nested and isinstance(nested[0], ByPosition | ByName):
-        return Several(value)
-    return Default(value)
-
-
-def _is_equal(tree: Any, expected: Any) -> bool:
-    """Compare descriptions: True for equal ones that are made of the same types."""
-    kind = type(tree)
-    if kind is not type(expected):
-        return False
-    if kind is dict:
-        return tree.keys() == expected.keys() and all(_is_equal(v, expected[k]) for k, v in tree.items())
-    if kind is list:
-        return len(tree) == len(expected) and all(map(_is_equal, tree, expected))
-    return bool(tree == expected)
+def _make_default(parameter: inspect.Parameter) -> Callable[[Given], Any]:
+    several: dict[Any, Any] = {inspect.Parameter.VAR_POSITIONAL: (), inspect.Parameter.VAR_KEYWORD: {}}
+    value = several.get(parameter.kind, parameter.default)
+    return lambda given: value
 
 
 class KnownInstance:
@@ -253,7 +211,8 @@ def _list_contents(thing: Any) -> list[Any]:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    return value is other or (type(value) is type(other) and type(value) in _PLAIN and bool(value == other))
+    kind = type(value)
+    return value is other or (kind is type(other) and kind in _PLAIN and repr(value) == repr(other))
 
 
 class Results:

@@ -6,7 +6,10 @@ In: the graph of a decomposed program, whose nodes' values are fake tensors. Out
 
 from __future__ import annotations
 
-from torch import Tensor, ops
+from collections.abc import Sequence
+from typing import Any
+
+from torch import ops
 from torch.fx import Graph, Node
 
 ATTENTION = ops.aten.scaled_dot_product_attention.default
@@ -19,50 +22,39 @@ def share_repeated_heads(graph: Graph) -> None:
     shared = False
     for node in list(graph.nodes):
         if node.target is ATTENTION and not node.kwargs.get("enable_gqa", False):
-            query, *repeated = node.args[:3]
-            sources = [_find_source(operand) for operand in repeated if isinstance(operand, Node)]
-            if isinstance(query, Node) and len(sources) == 2 and _fit(query, *sources):
-                node.args = (query, *sources, *node.args[3:])
+            operands: list[Any] = list(node.args[:3])
+            sources = [_find_source(operand) for operand in operands[1:]]
+            if _are_grouped(operands, sources):
+                node.args = (operands[0], *sources, *node.args[3:])
                 node.kwargs = {**node.kwargs, "enable_gqa": True}
                 shared = True
     if shared:
         graph.eliminate_dead_code()
 
 
-def _find_source(node: Node) -> Node | None:
+def _find_source(node: Any) -> Any:
     """The keys that a node repeats, each for several heads one after another; None where it does not."""
-    if node.target not in _MERGES:
+    if not _is(node, *_MERGES):
         return None
-    merged = _value(node)
-    expand = _skip_copy(node.args[0])
-    unsqueeze = expand.args[0] if expand is not None and expand.target is ops.aten.expand.default else None
-    if not isinstance(unsqueeze, Node) or unsqueeze.target is not ops.aten.unsqueeze.default:
+    expand = node.args[0].args[0] if _is(node.args[0], ops.aten.clone.default) else node.args[0]
+    if not _is(expand, ops.aten.expand.default) or not _is(expand.args[0], ops.aten.unsqueeze.default):
         return None
-    source = unsqueeze.args[0]
-    assert isinstance(source, Node)
-    shape, repeated = _value(source).shape, _value(expand).shape  # type: ignore[arg-type]
-    if len(shape) != 4 or unsqueeze.args[1] not in (REPEATS, REPEATS - 5):
+    source, dim = expand.args[0].args[:2]
+    shape, repeated = source.meta["val"].shape, expand.meta["val"].shape
+    if len(shape) != 4 or dim not in (REPEATS, REPEATS - 5):
         return None
     batch, heads, tokens, features = shape
     times = repeated[REPEATS]
     fits = repeated == (batch, heads, times, tokens, features)
-    return source if fits and merged.shape == (batch, heads * times, tokens, features) else None
+    return source if fits and node.meta["val"].shape == (batch, heads * times, tokens, features) else None
 
 
-def _skip_copy(node: object) -> Node | None:
-    if isinstance(node, Node) and node.target is ops.aten.clone.default:
-        node = node.args[0]
-    return node if isinstance(node, Node) else None
+def _is(node: Any, *targets: Any) -> bool:
+    return isinstance(node, Node) and node.target in targets
 
 
-def _fit(query: Node, key: Node | None, value: Node | None) -> bool:
-    """Tell whether each key and value has its own queries, as many for each."""
-    if key is None or value is None:
-        return False
-    heads = [_value(node).shape[HEADS] for node in (query, key, value)]
-    return heads[1] == heads[2] and heads[1] > 0 and heads[0] % heads[1] == 0
-
-
-def _value(node: Node) -> Tensor:
-    value: Tensor = node.meta["val"]
-    return value
+def _are_grouped(operands: Sequence[Node], sources: Sequence[Node | None]) -> bool:
+    """Tell whether each head of the queries has its own of the repeated keys and values, and both are repeated as often."""
+    heads = {node.meta["val"].shape[: HEADS + 1] for node in operands}
+    groups = {node.meta["val"].shape[HEADS] if node is not None else 0 for node in sources}
+    return len(heads) == len(groups) == 1 and 0 not in groups

@@ -8,7 +8,7 @@ a product's are.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, ops
+from torch import ops
 from torch.fx import Graph, Node
 
 LONGEST_SUM = 32  # beyond it, products are worth their kernels
@@ -28,17 +28,21 @@ _CAST = ops.aten._to_copy.default
 def spread_thin_products(graph: Graph) -> None:
     """Replace each of these products."""
     for node in list(graph.nodes):
-        returned = any(user.op == "output" for user in node.users)  # by its name
-        if node.target is ops.aten.matmul.default and not returned and _is_thin(*node.args):
+        if node.target is ops.aten.matmul.default and not _is_returned(node) and _is_thin(*node.args):
             with graph.inserting_before(node):
                 node.replace_all_uses_with(_spread(graph, *node.args))  # type: ignore[arg-type]
             graph.erase_node(node)
 
 
+def _is_returned(node: Node) -> bool:
+    """Tell whether the graph returns it: by its name, which another node would not have."""
+    return any(user.op == "output" for user in node.users)
+
+
 def _is_thin(matrix: object, column: object) -> bool:
     if not isinstance(matrix, Node) or not isinstance(column, Node) or not _is_computed(matrix):
         return False
-    rows, values = _value(matrix), _value(column)
+    rows, values = matrix.meta["val"], column.meta["val"]
     return (
         rows.dim() == values.dim() >= 2
         and values.shape[-1] == 1
@@ -56,8 +60,8 @@ def _is_computed(node: Node) -> bool:
 
 
 def _spread(graph: Graph, matrix: Node, column: Node) -> Node:
-    dtype = _value(matrix).dtype
-    turned = list(range(_value(column).dim()))
+    dtype = matrix.meta["val"].dtype
+    turned = list(range(column.meta["val"].dim()))
     turned[-2:] = reversed(turned[-2:])
     factors = [matrix, _call(graph, ops.aten.permute.default, column, turned)]
     if dtype in _HALVES:
@@ -70,11 +74,6 @@ def _spread(graph: Graph, matrix: Node, column: Node) -> Node:
 def _call(graph: Graph, op: object, *args: object, **kwargs: object) -> Node:
     """Add a node with its value."""
     node = graph.call_function(op, args, kwargs)  # type: ignore[arg-type]
-    values = [_value(a) if isinstance(a, Node) else a for a in args]
+    values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
     node.meta["val"] = op(*values, **kwargs)  # type: ignore[operator]
     return node
-
-
-def _value(node: Node) -> Tensor:
-    value: Tensor = node.meta["val"]
-    return value
