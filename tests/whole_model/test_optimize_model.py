@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,12 +17,14 @@ from warpsmith.composition import side_by_side
 from warpsmith.composition.side_by_side import Blocks
 from warpsmith.config import Config
 from warpsmith.errors import Interrupted, TaskError, UsageError
+from warpsmith.judge.device.device_lock import try_flock
 from warpsmith.records import Best, Ratio, RunSummary
 from warpsmith.runtime.module import OptimizedModule
 from warpsmith.tasks.memory import export_module
 from warpsmith.whole_model import finishing, searching
 from warpsmith.whole_model.searching import divide_time
 from warpsmith.workload import recording
+from warpsmith.workload.regions import CALL_S
 
 
 class Gate(nn.Module):
@@ -120,6 +123,26 @@ def test_winners_are_composed_and_told(
     assert "replaced: Gate (layers.0 and 1 equal)" in outcome.report()
 
 
+def test_the_whole_is_measured_while_no_other_run_measures(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "device.lock"
+    monkeypatch.setattr(finishing, "lock_file", lambda device: file)
+    measure, held = finishing.measure_side_by_side, []
+
+    def measure_under_lock(*args: Any) -> Blocks:
+        with file.open() as opened:
+            held.append(not try_flock(opened.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB))
+        return measure(*args)
+
+    monkeypatch.setattr(finishing, "measure_side_by_side", measure_under_lock)
+    warpsmith.optimize_model(Net().eval(), run, time=30, config=config, seed=0)
+    assert held
+    assert all(held)
+    with file.open() as opened:
+        assert try_flock(opened.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
 def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +203,9 @@ def test_interrupt_keeps_what_is_done(
 
     monkeypatch.setattr(searching, "optimize", interrupted)
     monkeypatch.setattr(searching, "LEAST_SEARCH_S", 0.0)
+    monkeypatch.setitem(
+        CALL_S, "cpu", 0.0
+    )  # a softmax takes hardly longer than a call of an optimized module
     outcome = warpsmith.optimize_model(Two().eval(), run, time=30, config=config, seed=0)
     assert [layers.in_model for layers in outcome.layers] == [True, False]
     assert outcome.layers[1].reason == "interrupted"

@@ -16,6 +16,7 @@ from warpsmith.config import Config
 from warpsmith.errors import UsageError
 from warpsmith.workload.recorder import Recorder, Timed
 from warpsmith.workload.recording import Recording
+from warpsmith.workload.regions import CALL_S
 
 
 class Block(nn.Module):
@@ -61,6 +62,16 @@ def test_equal_layers_are_one_region_and_others_are_not(config: Config) -> None:
     assert three.limit is not None
     assert three.limit.flops > 0
     assert three.limit_share > 0
+
+
+def test_layers_that_a_call_costs_more_than_are_not_chosen(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert see(Net().eval(), torch.randn(64, 16), config=config).chosen
+    monkeypatch.setitem(CALL_S, "cpu", 1e3)
+    seen = see(Net().eval(), torch.randn(64, 16), config=config)
+    assert seen.chosen == ()
+    assert {r.saving_s for r in seen.regions} == {0.0}
 
 
 def test_chosen_regions_do_not_overlap_and_become_tasks(config: Config, tmp_path: Path) -> None:

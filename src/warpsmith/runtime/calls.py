@@ -85,14 +85,14 @@ class CallMatcher:
                 {"dict": {k: parts.add(v) for k, v in kwargs.items()}},
             ]
             return json.dumps({"tuple": tree}) == self._whole
-        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-        keys = tuple(given)
+        arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        keys = tuple(arguments)
         sources = self._sources.get(keys)
         if sources is None:
             sources = self._find_sources(len(args), kwargs)
             if len(self._sources) < MOST_SOURCES:
                 self._sources[keys] = sources
-        return all(self._fits_argument(parts, name, read(given)) for name, read in sources)
+        return all(self._fits_argument(parts, name, read(arguments)) for name, read in sources)
 
     def _find_sources(self, count: int, names: Iterable[str]) -> list[Source]:
         """Say where each parameter finds its value in a call with so many arguments by position, and those names. Raises TypeError."""
@@ -135,7 +135,7 @@ class CallMatcher:
 
 
 def _make_reader(keys: Any) -> Callable[[Given], Any]:
-    """What reads a parameter's value; `keys`: of its argument, or of those that `*args` or `**kwargs` take up."""
+    """Make the function that reads a parameter's value; `keys`: of its argument, or of those that `*args` or `**kwargs` take up."""
     if isinstance(keys, tuple):
         return lambda given: tuple(given[key] for key in keys)
     if isinstance(keys, dict):

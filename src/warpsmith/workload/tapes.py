@@ -1,7 +1,7 @@
 """The calls inside of a call that came before: each belongs to the group that its predecessor did, so that its arguments are not taken apart again.
 
 In: the calls of one thread. Out: for a call at the same place as one of the last outermost call of the same form, the same module with
-tensors of the same shapes, that one's `Step`. Recording takes a tenth of the time then, for which a GPU would wait.
+tensors of the same shapes, that one's `Step`. What recording takes, a GPU that waits for the host waits for, too.
 """
 
 from __future__ import annotations

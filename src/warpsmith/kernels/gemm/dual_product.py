@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...codegen.lowering.axis_relations import VIEWS, base_name
 from ...codegen.lowering.ops import pointwise
+from ...codegen.rewrites.algebra import only_user
 from ...records import Graph, Node
 from .product import PRODUCTS
 
@@ -34,32 +35,32 @@ def find_dual(graph: Graph, node: Node) -> DualProduct | None:
     meeting = _find_meeting(graph, node)
     if meeting is None:
         return None
-    order = [n.name for n in graph.nodes]
     halves = [_trace(graph, value) for value in _list_operands(graph, meeting)]
-    traced = sorted((h for h in halves if h is not None), key=lambda h: (-len(h[1]), order.index(h[0].name)))
-    if len(traced) != 2 or traced[1][1] or node.name not in (traced[0][0].name, traced[1][0].name):
+    traced = sorted((h for h in halves if h is not None), key=lambda h: -len(h[1]))
+    if len(traced) != 2:
         return None
-    (first, between), (second, _) = traced
-    return DualProduct(first, second, (*reversed(between), meeting.name))
+    (first, activation), (second, another) = traced
+    if another or node.name not in (first.name, second.name):
+        return None
+    return DualProduct(first, second, (*reversed(activation), meeting.name))
 
 
 def _find_meeting(graph: Graph, node: Node) -> Node | None:
     """The first node behind a product, along its only readers, that reads two values of its shape."""
     for _ in range(MOST_BETWEEN):
-        if not _is_read_once(graph, node):
+        reader = only_user(graph, node)
+        if reader is None or not _is_pointwise(reader):
             return None
-        node = graph.users[node.output.name][0]
-        if not _is_pointwise(node):
-            return None
-        if len(_list_operands(graph, node)) == 2:
-            return node
+        if len(_list_operands(graph, reader)) == 2:
+            return reader
+        node = reader
     return None
 
 
 def _trace(graph: Graph, value: str) -> tuple[Node, list[str]] | None:
     """The product that a value is made of by pointwise nodes that read nothing else of its shape; these nodes, the last first."""
     between: list[str] = []
-    while (node := graph.producer.get(value)) is not None and _is_read_once(graph, node):
+    while (node := graph.producer.get(value)) is not None and graph.is_read_once(value):
         if base_name(node) in PRODUCTS:
             return node, between
         operands = _list_operands(graph, node)
@@ -73,11 +74,6 @@ def _trace(graph: Graph, value: str) -> tuple[Node, list[str]] | None:
 def _list_operands(graph: Graph, node: Node) -> list[str]:
     shape = node.output.spec.shape
     return [v for v in dict.fromkeys(node.uses) if graph.specs[v].shape == shape]
-
-
-def _is_read_once(graph: Graph, node: Node) -> bool:
-    value = node.output.name
-    return len(graph.users[value]) == 1 and value not in graph.returned
 
 
 def _is_pointwise(node: Node) -> bool:

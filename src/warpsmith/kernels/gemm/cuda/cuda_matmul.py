@@ -56,7 +56,6 @@ from .gemm_small_m_mma import (
     emit_small_m_mma_kernels,
     find_dual_small_m,
     find_weight_source,
-    finish_dual,
     takes_small_m,
 )
 from .gemm_tma_wgmma import (
@@ -202,16 +201,13 @@ def _write_small_m(top: Writer, anchor: Anchor, made: CudaProduct) -> tuple[list
     named = made.named
     tokens = anchor.names[named.product.left.value]
     depth = f"{tokens}_shape[{named.product.left.inner}]"
+    dual = bool(anchor.second)
+    other = product_of(anchor.graph, anchor.graph.producer[anchor.second]).right.value if dual else ""
     w = Writer()
-    if anchor.second:
-        declare_small_m(top, made, depth, weights=2)
-        finish_dual(w, made)
-        other = product_of(anchor.graph, anchor.graph.producer[anchor.second]).right.value
-        return emit_small_m_mma_kernels(w, anchor, tokens, named.product, other), w.text(), ""
-    declare_small_m(top, made, depth)
-    finish(w, made)
-    launches = emit_small_m_mma_kernels(w, anchor, tokens, named.product)
-    return [*launches, combining()], w.text(), parts_bytes(named)
+    declare_small_m(top, made, depth, weights=1 + dual)
+    finish(w, made, dual)
+    launches = emit_small_m_mma_kernels(w, anchor, tokens, named.product, other)
+    return (launches, w.text(), "") if dual else ([*launches, combining()], w.text(), parts_bytes(named))
 
 
 def _is_dequantised(anchor: Anchor) -> bool:

@@ -155,11 +155,14 @@ def _outside(top: Writer, triangle: Triangle | None) -> None:
             top.line(f"return to < first + {triangle.diagonal};")
 
 
-def finish(w: Writer, made: CudaProduct) -> None:
-    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what stores and combines them."""
+def finish(w: Writer, made: CudaProduct, dual: bool = False) -> None:
+    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what stores and combines them. `dual`: of two products, whose sums
+    are not split.
+    """
     named, product, triangle = made.named, made.named.product, made.triangle
     w.line("template <int V>")
-    head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums)"
+    others = ", ws::Pack<float, V> others" if dual else ""
+    head = f"__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums{others})"
     with w.block(head):
         w.line("int64_t at[RANK];")
         w.line("place(b, m, at);")
@@ -178,7 +181,10 @@ def finish(w: Writer, made: CudaProduct) -> None:
         if total != "sums.at[v]":
             w.line("#pragma unroll")
             w.line(f"for (int v = 0; v < V; v++) sums.at[v] = {total};")
-        w.line("epilogue<V>(o, sums, at);")
+        w.line(f"epilogue<V>(o, sums{', others' if dual else ''}, at);")
+    if dual:
+        w.line('static_assert(PARTS == 1, "requires: SPLIT == 1");')
+        return
     for line in render("gemm/cuda/gemm_split_k.cuh").splitlines():
         w.line(line)
 

@@ -68,11 +68,10 @@ def find_dual_small_m(graph: Graph, node: Node) -> DualProduct | None:
     fits = (
         takes_small_m(graph, dual.first, first)
         and first.left.value == second.left.value
-        and first.addend is None
-        and second.addend is None
-        and len({graph.specs[w].shape for w in weights}) == 1
+        and first.addend is second.addend is None
+        and weights[0] != weights[1]
+        and graph.specs[weights[0]].shape == graph.specs[weights[1]].shape
         and not any(w in graph.producer for w in weights)
-        and len(set(weights)) == 2
         and graph.specs[weights[0]].shape[0] >= LEAST_DUAL_COLUMNS
     )
     return dual if fits else None
@@ -81,11 +80,7 @@ def find_dual_small_m(graph: Graph, node: Node) -> DualProduct | None:
 def find_weight_source(graph: Graph, product: Product) -> WeightSource:
     """Walk back over reshapes that nothing else reads, to a value that a pointwise node makes; without one, the weight itself."""
     value, views = product.right.value, list[str]()
-    while (
-        (node := graph.producer.get(value)) is not None
-        and len(graph.users[value]) == 1
-        and value not in graph.returned
-    ):
+    while (node := graph.producer.get(value)) is not None and graph.is_read_once(value):
         if base_name(node) in RESHAPES:
             views.append(node.name)
             value = node.uses[0]
@@ -131,7 +126,8 @@ def emit_small_m_mma_kernels(
     chain = prologue(anchor.graph, anchor.region, value, before)
     rounded = all(anchor.graph.by_name[n].output.spec.dtype == half for n in before)
     write_staged_chain(w, chain, "prologue0", half, rounded)
-    sizes, width = extents(anchor, value), _find_width(chain, extents(anchor, value))
+    sizes = extents(anchor, value)
+    width = _find_width(chain, sizes)
     if other:
         second = prologue(anchor.graph, anchor.region, other, ())
         write_copy(w, list(second.program.inputs), "prologue1", len(sizes) - 1)
@@ -150,18 +146,6 @@ def emit_small_m_mma_kernels(
     )
     sums = "(float*)nullptr" if other else "(float*)workspace"
     return [Launch("product", "BLOCKS", "BLOCK", "SHARED", extra=sums, struct=True)]
-
-
-def finish_dual(w: Writer, made: CudaProduct) -> None:
-    """Write `finish<V>`: V sums of each product, of row m from column n on, to the epilogue that joins them."""
-    w.line('static_assert(PARTS == 1, "requires: SPLIT == 1");\ntemplate <int V>')
-    head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums, ws::Pack<float, V> others)"
-    with w.block(head):
-        w.line("int64_t at[RANK];")
-        w.line("place(b, m, at);")
-        if made.named.product.rank:
-            w.line("at[RANK - 1] = n;")
-        w.line("epilogue<V>(o, sums, others, at);")
 
 
 def _is_same_along_rows(chain: Chain, rank: int) -> bool:
