@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from fake_device import FakeDevice, Recorded, ReplaysOfState
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -33,45 +33,6 @@ from warpsmith.tasks.export import export_used
 from warpsmith.tasks.memory import export_module
 
 CALLS = CALLS_BEFORE + 4
-
-
-@dataclass
-class Recorded:
-    function: Callable[[], Leaves]
-    leaves: Leaves
-
-    def replay(self) -> None:
-        for leaf, now in zip(self.leaves, self.function(), strict=True):
-            if isinstance(leaf, Tensor):
-                with torch.inference_mode():  # a graph writes to memory, whatever the mode
-                    leaf.copy_(now)
-
-
-@dataclass
-class FakeDevice:
-    """Records as a GPU does: nothing runs at first, and a replay writes to the leaves of the recording."""
-
-    state: list[Tensor] = field(default_factory=list)  # what a call may update
-    capturing: bool = False
-    current: int = 0
-    fault: str = ""
-    captures: int = 0
-
-    def is_capturing(self) -> bool:
-        return self.capturing
-
-    def stream(self) -> tuple[int, int]:
-        return 0, self.current
-
-    def capture(self, function: Callable[[], Leaves]) -> tuple[Replay, Leaves]:
-        if self.fault:
-            raise RuntimeError(self.fault)
-        self.captures += 1
-        before = [t.clone() for t in self.state]
-        leaves = function()
-        for tensor, content in zip(self.state, before, strict=True):
-            tensor.copy_(content)
-        return Recorded(function, leaves), leaves
 
 
 def multiply(inputs: Sequence[Tensor]) -> Leaves:
@@ -234,15 +195,6 @@ def test_it_can_be_switched_off_and_on(tmp_path: Path, monkeypatch: pytest.Monke
         assert torch.equal(fast(x), layer(x))
     assert not fast.cuda_graph
     assert "CUDA graph" not in fast.explain()
-
-
-class ReplaysOfState(GraphReplays):
-    """On a device of the test, where any input may be updated."""
-
-    def __call__(self, inputs: Sequence[Tensor]) -> Leaves:
-        assert isinstance(self._device, FakeDevice)
-        self._device.state = list(inputs)
-        return super().__call__(inputs)
 
 
 def test_a_replaced_weight_is_read_and_often_replaced_ones_end_it(device: FakeDevice) -> None:

@@ -1,7 +1,7 @@
 """A copy of a model in which layers are replaced by their optimized ones, each part of it switched on and off by name.
 
-In: the model and the winners: an `OptimizedModule` over the first of some equal layers, and the paths of all of them. Out:
-`Composition`, whose parameters are the original's and whose buffers are its own.
+In: the model and the winners: an `OptimizedModule` over the first of some equal layers, and the paths of all of them; on a GPU also a
+call of the whole to capture as one CUDA graph. Out: `Composition`, whose parameters are the original's and whose buffers are its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import torch
 
 from ..errors import TaskError, UsageError
 from ..records import Graph
+from ..runtime.full_graph import FullGraph
 from ..runtime.module import OptimizedModule
+from ..runtime.stand_in import StandIn
+from .whole_call import WholeCall, find_difference
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Slot:
 
     holders: list[tuple[torch.nn.Module, str]]
     original: torch.nn.Module
-    optimized: OptimizedModule
+    optimized: StandIn
 
 
 @dataclass
@@ -46,14 +49,32 @@ class Composition:
     copied: torch.nn.Module
     slots: dict[str, list[Slot]] = field(default_factory=dict)  # by part
     active: tuple[str, ...] = ()
+    whole: WholeCall | None = None  # the part that is one CUDA graph
+    _graphs: dict[frozenset[str], FullGraph] = field(default_factory=dict)
 
     def use(self, names: Iterable[str]) -> None:
         """Put the optimized layers of these parts in, and the copies of the original ones everywhere else."""
         self.active = tuple(names)
+        self._choose_graph()
         for name, slots in self.slots.items():
             for slot in slots:
                 for holder, attribute in slot.holders:
                     holder._modules[attribute] = slot.optimized if name in self.active else slot.original
+
+    def _choose_graph(self) -> None:
+        """Each set of parts has a graph of its own: to go back to a set that was in before captures nothing again."""
+        if self.whole is None or self.whole.name not in self.active:
+            return
+        (slot,) = self.slots[self.whole.name]
+        key = frozenset(self.active)
+        if key not in self._graphs:
+            self._graphs[key] = FullGraph(slot.original, self.whole.describe(slot.original))
+        slot.optimized = self._graphs[key]
+
+    def find_wrong_replays(self) -> str:
+        """Return how replays of the whole answer otherwise than what was captured; empty where they do not, or the whole is not in."""
+        graph = self._graphs.get(frozenset(self.active))
+        return find_difference(graph, self.whole) if graph is not None and self.whole is not None else ""
 
     @property
     def model(self) -> torch.nn.Module:
@@ -71,11 +92,10 @@ class Composition:
     def reset_counts(self) -> None:
         """Forget which calls the kernels answered so far."""
         for slot in (s for slots in self.slots.values() for s in slots):
-            slot.optimized.fast_calls = slot.optimized.fallbacks = 0
-            slot.optimized.last_fallback = ""
+            slot.optimized.reset_counts()
 
 
-def compose(model: torch.nn.Module, parts: Iterable[Part]) -> Composition:
+def compose(model: torch.nn.Module, parts: Iterable[Part], whole: WholeCall | None = None) -> Composition:
     """Copy the model and make a place for every part; none is in yet. Raises UsageError for a model that cannot be copied."""
     composition = Composition(copy_model(model))
     holders: dict[int, list[tuple[torch.nn.Module, str]]] = {}
@@ -92,6 +112,10 @@ def compose(model: torch.nn.Module, parts: Iterable[Part]) -> Composition:
             )
             for path, layer in layers
         ]
+    if whole is not None:
+        module, composition.whole = composition.copied.get_submodule(whole.path), whole
+        graph = FullGraph(module, whole.describe(module))
+        composition.slots[whole.name] = [Slot(holders.get(id(module), []), module, graph)]
     return composition
 
 

@@ -10,9 +10,10 @@ Source: CUDA C++ Programming Guide, "CUDA Graphs"; PyTorch's notes on CUDA seman
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -127,6 +128,20 @@ class Captured:
         return tuple(leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in self.leaves)
 
 
+_launching = threading.local()
+
+
+@contextmanager
+def launches_only() -> Iterator[None]:
+    """Let no call in the block, of this thread, be a replay or be captured by itself: the block is part of a larger graph's call."""
+    before = getattr(_launching, "active", False)
+    _launching.active = True
+    try:
+        yield
+    finally:
+        _launching.active = before
+
+
 class GraphReplays:
     """`run` by replays of a CUDA graph. `updated`: numbers of the inputs that a call writes to; `device_us`: that a call was measured to run,
     0 for replays whatever a launch takes.
@@ -149,7 +164,7 @@ class GraphReplays:
 
     @torch.no_grad()
     def __call__(self, inputs: Sequence[Tensor]) -> Leaves:
-        if self.reason or self._device.is_capturing():
+        if self.reason or getattr(_launching, "active", False) or self._device.is_capturing():
             return self._run(inputs)
         stream = self._device.stream()
         if self._captured is not None and self._captured.fits(inputs, stream):

@@ -28,10 +28,11 @@ from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
 from .graph_replays import GraphReplays, list_updated
 from .module_form import ModuleForm, has_same_parts, watch_as_before, watch_modules
+from .stand_in import StandIn, find_surroundings
 from .traceable import Exportable, Traceable
 
 
-class OptimizedModule(torch.nn.Module):
+class OptimizedModule(StandIn):
     """A drop-in for `original`, whose parameters it shares.
 
     The kernels run in calls that are like the example: the same shapes, dtypes, device, training modes, number of hooks and
@@ -61,14 +62,10 @@ class OptimizedModule(torch.nn.Module):
         """`rewritten`: the graph that the parts are put into, where units in ATen changed it; `names`: the user's classes, by
         the names that the graph uses.
         """
-        super().__init__()
+        super().__init__(original)
         self.device_type = device
-        self.original = original
         self.summary = summary
-        self.fallbacks = self.fast_calls = 0
-        self.last_fallback = ""  # why the original answered last
         self._idle = "nothing faster was found"  # why it always does, where there is nothing to run
-        self.training = original.training
         runs = bool(parts) or rewritten is not None
         self._guards = [_Guard(original if runs else None, item, device) for item in graph.inputs]
         self._call = CallMatcher(find_called_function(original), json.loads(graph.call))
@@ -80,7 +77,6 @@ class OptimizedModule(torch.nn.Module):
         measured_us = self._find_measured_us()
         self._replays = self._make_replays(measured_us) if measured_us else None
         self._traceable = self._make_traceable() if self._run is not None else None
-        self.register_load_state_dict_pre_hook(_take_original_names)
         self._complete = True
 
     def _watch_as_before(self, forms: Sequence[ModuleForm]) -> None:
@@ -124,12 +120,6 @@ class OptimizedModule(torch.nn.Module):
         assert run is not None
         return self._results.build(run(inputs), objects)
 
-    def _answer_otherwise(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
-        """Answer a call that the kernels do not apply to."""
-        self.fallbacks += 1
-        self.last_fallback = reason
-        return self.original(*args, **kwargs)
-
     @property
     def cuda_graph(self) -> bool:
         """Tell whether calls may be replays of a CUDA graph: on a GPU, unless the first calls show that launching them keeps no device waiting.
@@ -163,10 +153,8 @@ class OptimizedModule(torch.nn.Module):
         """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
         if self._run is None:
             return self._idle
-        if torch.is_autocast_enabled(self.device_type):
-            return "autocast is active"
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            return "a transform of torch.func (vmap, grad) is active"
+        if surroundings := find_surroundings(self.device_type):
+            return surroundings
         if change := self._find_change():
             return change
         if attribute := self._results.differs():
@@ -191,29 +179,6 @@ class OptimizedModule(torch.nn.Module):
                 return change
         return ""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute of its own, once it is complete, or else the original's, from which it is read, too."""
-        attributes = self.__dict__
-        if (
-            "_complete" not in attributes
-            or name in attributes
-            or name == "original"
-            or hasattr(type(self), name)
-        ):
-            super().__setattr__(name, value)
-        else:
-            setattr(attributes["_modules"]["original"], name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        """Attributes that it does not have are the original's, as whoever calls a layer reads its settings."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            original = self.__dict__.get("_modules", {}).get("original")
-            if original is None:
-                raise
-            return getattr(original, name)
-
     def rebind(self, module: torch.nn.Module, call: str = "") -> OptimizedModule:
         """Return the same kernels over an equal layer, with its weights. The caller knows that the layers are equal. `call`: how its
         arguments nest (`Graph.call`), where another part of them is its own.
@@ -234,10 +199,6 @@ class OptimizedModule(torch.nn.Module):
             self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, find_processor(self.device_type),
             tuple(watched.form for watched in self._watched),
         )  # fmt: skip
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the original's state under the original's names, so that checkpoints fit both."""
-        return self.original.state_dict(*args, **kwargs)
 
     def report(self) -> str:
         """Return what was measured: speedup, its baseline and 95% interval, time of a call, share of the physical limit, hardware
@@ -412,13 +373,6 @@ def find_processor(device: str) -> str:
     if device == "cpu":
         return make_processor_key()
     return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
-
-
-def _take_original_names(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Let a checkpoint of the original load: its names lie one level deeper here."""
-    inner = f"{prefix}original."
-    for name in [n for n in state_dict if n.startswith(prefix) and not n.startswith(inner)]:
-        state_dict[inner + name.removeprefix(prefix)] = state_dict.pop(name)
 
 
 __all__ = ["OptimizedModule", "as_module"]

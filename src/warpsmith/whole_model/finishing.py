@@ -16,13 +16,14 @@ from ..composition.outputs import Run, collect_outputs
 from ..composition.parity import Parity, find_truth
 from ..composition.pruning import ORIGINAL, Pruned, prune
 from ..composition.side_by_side import Blocks, measure_side_by_side
+from ..composition.whole_call import WholeCall
 from ..errors import Interrupted
 from ..judge.device.device_lock import DeviceLock, lock_file
 from ..progress import Observer, counted
 from ..runtime.module import OptimizedModule
 from ..workload.recorder import unwrap
 from ..workload.recording import Recording, export_layer
-from ..workload.regions import LayerRegion
+from ..workload.regions import CALL_S, LayerRegion
 from .result import OptimizedModel, ReplacedLayers
 from .searching import ModelSearch
 
@@ -34,15 +35,17 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
 
     recording, observer = search.recording, search.observer
     parts = [_make_part(recording, region, winner, search.lost) for region, winner in search.winners.values()]
-    if not parts:
+    whole = _find_whole(recording, [region for region, _ in search.winners.values()])
+    if not parts and whole is None:
         return OptimizedModel(model, _list_layers(search, {}, None), 1.0, None, None, recording)
-    composition = compose(unwrap(model), parts)
+    members: list[Part | WholeCall] = [*parts, *([whole] if whole is not None else [])]
+    composition = compose(unwrap(model), parts, whole)
     try:
         pruned = _prune(
             model,
             run,
             composition,
-            parts,
+            members,
             search.seed,
             max(MEASURE_LEAST_S, MEASURE_SHARE * seconds),
             DeviceLock(lock_file(recording.device), observer.stage),
@@ -55,9 +58,9 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
         ) from None
     composition.use(pruned.names)
     composed = composition.model if pruned.names else model
-    kept_saving = sum(p.saving_share for p in parts if p.name in pruned.names or not pruned.names)
+    kept_saving = sum(m.saving_share for m in members if m.name in pruned.names or not pruned.names)
     predicted = 1 / (1 - min(kept_saving, 0.99))
-    layers = _list_layers(search, {p.name: p for p in parts}, pruned)
+    layers = _list_layers(search, {p.name: p for p in parts}, pruned, whole)
     result = OptimizedModel(composed, layers, predicted, pruned.speedup, pruned.parity, recording)
     observer.note(result.report().partition("\n")[0])
     return result
@@ -81,9 +84,20 @@ def _make_part(
     return Part(region.name, winner, paths, region.share * saved * len(paths) / len(region.paths), equal)
 
 
+def _find_whole(recording: Recording, replaced: Sequence[LayerRegion]) -> WholeCall | None:
+    """On a GPU, the calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
+    found = recording.find_whole_call() if recording.device == "cuda" else None
+    if found is None:
+        return None
+    region, example = found
+    calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
+    share = min(0.5, calls * CALL_S["cuda"] / recording.workload.seconds)
+    return WholeCall(f"{region.name} as one CUDA graph", region.paths[0], example.args, example.kwargs, share)
+
+
 def _prune(
     model: torch.nn.Module, run: Run, composition: Composition,
-    parts: Sequence[Part], seed: int, seconds: float, lock: DeviceLock, observer: Observer,
+    parts: Sequence[Part | WholeCall], seed: int, seconds: float, lock: DeviceLock, observer: Observer,
 ) -> Pruned:  # fmt: skip
     observer.stage("running the original for its outputs, with rounding at random, and in float64")
     truth = find_truth(run, unwrap(model), seed)
@@ -91,8 +105,10 @@ def _prune(
 
     def check(names: Sequence[str]) -> Parity:
         observer.stage(f"comparing the outputs with {counted(len(names), 'region')} replaced")
-        composition.reset_counts()
         composition.use(names)
+        if wrong := composition.find_wrong_replays():
+            return Parity(ok=False, error=float("inf"), detail=f"as one CUDA graph: {wrong}")
+        composition.reset_counts()
         outputs = collect_outputs(run, composition.model, seed)
         parity = truth.compare(outputs)
         return parity.model_copy(update={"ok": False, "detail": chaos}) if chaos else parity
@@ -113,7 +129,7 @@ def _make_ready(composition: Composition, run: Run, names: Sequence[str]) -> Cal
 
 
 def _list_layers(
-    search: ModelSearch, parts: Mapping[str, Part], pruned: Pruned | None
+    search: ModelSearch, parts: Mapping[str, Part], pruned: Pruned | None, whole: WholeCall | None = None
 ) -> tuple[ReplacedLayers, ...]:
     """Tell what became of each region, those in the model first."""
     layers = []
@@ -127,6 +143,12 @@ def _list_layers(
                 predicted_gain=1 / (1 - min(part.saving_share, 0.99)) if part else 1.0,
                 in_model=pruned is not None and name in pruned.names, reason=reason,
             )
+        )  # fmt: skip
+    if whole is not None and pruned is not None:
+        reason, is_in = pruned.dropped.get(whole.name, ""), whole.name in pruned.names
+        gain = 1 / (1 - whole.saving_share)
+        layers.append(
+            ReplacedLayers(name=whole.name, paths=(whole.path,), predicted_gain=gain, in_model=is_in, reason=reason)
         )  # fmt: skip
     layers += [ReplacedLayers(name=name, paths=(), reason=reason) for name, reason in search.lost.items()]
     return tuple(sorted(layers, key=lambda layer: not layer.in_model))

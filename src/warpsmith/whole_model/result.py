@@ -78,4 +78,6 @@ def _describe_layers(layers: ReplacedLayers) -> str:
     if layers.in_model and layers.speedup is not None:
         gain = f"predicted {layers.predicted_gain:.2f}x for the whole"
         return f"  replaced: {layers.name}: {describe_ratio(layers.speedup)} over eager, {gain}"
+    if layers.in_model:
+        return f"  captured: {layers.name}"
     return f"  left as it is: {layers.name}: {layers.reason}"

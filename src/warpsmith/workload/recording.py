@@ -30,6 +30,8 @@ from .regions import CALL_S, LEAST_SHARE, LayerRegion, choose_regions, predict_s
 from .table import describe_workload
 
 LARGEST_REGION = 64  # submodules: what holds more is searched by its parts
+WHOLE_SHARE = 0.5  # of the run, from which calls are captured as a whole
+INNER_SHARE = 0.8  # of what the model itself takes, from which a part is captured in its place
 
 
 class Workload(Record):
@@ -137,13 +139,34 @@ class Recording:
 
     def example(self, region: LayerRegion) -> Example:
         """Return the first layer of a region, with the arguments of one of its calls. Raises UsageError for one that is no task."""
-        groups = self._kinds.get(region.key)
-        if region.reason or groups is None:
+        if region.reason or region.key not in self._kinds:
             raise UsageError(f"{region.name} is no task: {region.reason or 'it is of another capture'}")
+        return self._copy_example(region)
+
+    def _copy_example(self, region: LayerRegion) -> Example:
         first = (region.chosen or region.paths)[0]
-        group = next(g for g in groups if self._paths[id(g.module)] == first)
+        group = next(g for g in self._kinds[region.key] if self._paths[id(g.module)] == first)
         args, kwargs = self._recorder.examples[self._recorder.kinds[id(group.module)], group.form.key]
         return Example(group.module, group.modes, args, kwargs)
+
+    def find_whole_call(self) -> tuple[LayerRegion, Example] | None:
+        """Find the calls that take most of the time, are alike, and need no gradients, and an example of them; None where calls differ. The model
+        itself is named where no part of it takes as long: its methods, as `generate`, call themselves what stands in its place.
+        """
+        wholes = [
+            region for region in self.regions
+            if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and not self._find_trouble(region)
+        ]  # fmt: skip
+        whole = max(wholes, key=lambda r: r.share, default=None)
+        if whole is None:
+            return None
+        inner = [r for r in wholes if r.paths != ("",) and r.share >= INNER_SHARE * whole.share]
+        region = max(inner, key=lambda r: (-r.paths[0].count("."), r.share), default=whole)
+        return region, self._copy_example(region)
+
+    def _find_trouble(self, region: LayerRegion) -> str:
+        first = self._kinds[region.key][0]
+        return first.form.trouble or first.trouble
 
     def tasks(self, folder: Path | None = None) -> list[tuple[LayerRegion, Task]]:
         """Export each chosen region as a task, once for all equal layers; its files go to the folder, or the cache's exports."""

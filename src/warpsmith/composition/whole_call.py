@@ -1,0 +1,82 @@
+"""The part of a composition that is no kernel: calls of the whole model, or of most of it, as one CUDA graph.
+
+In: a module of the composed model and a call that was recorded. Out: its place in the composition, and whether replays answer like
+launches, bit by bit, whatever the call's tensors hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..runtime.full_graph import FullGraph, GraphedCall, equal_bits
+from ..runtime.graph_replays import CALLS_BEFORE
+from ..tasks.flattened import CallShape
+from ..tasks.functions import find_called_function
+from ..tasks.structure import NotRebuildable, take_apart
+
+CHECKED_REPLAYS = 3  # with other contents each
+
+
+@dataclass(frozen=True)
+class WholeCall:
+    """A module, by its path, and the arguments of one of its calls."""
+
+    name: str
+    path: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    saving_share: float = 0.0  # predicted, of the model's time
+
+    def describe(self, module: torch.nn.Module) -> GraphedCall:
+        """Raises TaskError for arguments that cannot be taken apart."""
+        return GraphedCall.of(module, self.args, self.kwargs)
+
+
+def find_difference(graph: FullGraph, call: WholeCall) -> str:
+    """Return how the answers of replays differ from those of the module itself; empty where they do not. The arguments' values are shuffled for
+    each call; what instances hold, as a cache, stays where it is, and is as before for both.
+    """
+    shape = CallShape.of(find_called_function(graph.original), call.args, call.kwargs)
+    held = GraphedCall.of(graph.original, call.args, call.kwargs).held
+    steady = [t.detach().clone() for t in shape.parts.leaves]
+    state = [(t, t.clone()) for t in (*(steady[i] for i in held), *graph.original.buffers())]
+    for number in range(CALLS_BEFORE + CHECKED_REPLAYS + 1):
+        leaves = [t if i in held else _shuffle(t, number) for i, t in enumerate(steady)]
+        args, kwargs, _ = shape.arguments(leaves)
+        truth = _list_after(graph.original, args, kwargs, leaves)
+        _restore(state)
+        answer = _list_after(graph, args, kwargs, leaves)
+        if isinstance(answer, str) or isinstance(truth, str):
+            return f"its results cannot be compared: {answer}"
+        if len(answer) != len(truth) or not all(map(equal_bits, answer, truth)):
+            return f"call {number + 1} of the same kind has another answer"
+        _restore(state)
+    return "" if graph.fast_calls else graph.last_fallback or "no call was a replay"
+
+
+@torch.no_grad()
+def _list_after(module: torch.nn.Module, args: Any, kwargs: Any, leaves: Sequence[Tensor]) -> list[Tensor] | str:
+    """Call it; copy its results and what its arguments hold by then."""
+    try:
+        results = take_apart(module(*args, **kwargs))[1].leaves
+    except NotRebuildable as error:
+        return str(error)
+    return [t.detach().clone() for t in (*results, *leaves)]
+
+
+@torch.no_grad()
+def _restore(state: Iterable[tuple[Tensor, Tensor]]) -> None:
+    for tensor, content in state:
+        tensor.copy_(content)
+
+
+def _shuffle(tensor: Tensor, number: int) -> Tensor:
+    """The same values in other places; floating-point ones change their sign every other time."""
+    moved = tensor.reshape(-1).roll(number).reshape(tensor.shape)
+    return -moved if number % 2 and tensor.is_floating_point() else moved
+
