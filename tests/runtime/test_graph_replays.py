@@ -19,6 +19,7 @@ from warpsmith.runtime import graph_replays
 from warpsmith.runtime.graph_replays import (
     CALLS_BEFORE,
     MOST_COPIED_BYTES,
+    MOST_KEPT,
     MOST_SHORT,
     SHORT_REPLAYS,
     CudaDevice,
@@ -216,18 +217,42 @@ def test_large_weights_that_are_replaced_are_read_where_they_are(device: FakeDev
         for _ in range(CALLS):
             x = torch.randn(1)
             assert torch.equal(run([x, weight])[0], x * weight.sum())
-    later = CALLS - 2  # the first shows that the weight is another, the second is captured
+    later = CALLS - 1  # the first is captured
     assert (device.captures, run.reason, run.replays) == (2, "", CALLS - CALLS_BEFORE - 1 + later)
 
 
 def test_other_strides_at_the_same_address_are_another_graph(device: FakeDevice) -> None:
     memory = torch.randn(16)
     run = GraphReplays(multiply, frozenset(), device)
-    for strides in ((4, 1), (1, 4)) * (MOST_SHORT // 2 + 1):
+    for strides in ((4, 1), (1, 4)) * 3:
         weight = memory.as_strided((4, 4), strides)
         for _ in range(CALLS):
             x = torch.randn(4, 4)
             assert torch.equal(run([x, weight])[0], x * weight)
+    assert (device.captures, run.reason) == (2, "")
+
+
+def test_a_cache_where_an_earlier_one_lay_finds_its_graph_again(device: FakeDevice) -> None:
+    caches = [torch.zeros(4) for _ in range(MOST_KEPT)]
+    totals = [cache.clone() for cache in caches]
+    run = ReplaysOfState(append, frozenset({1}), device)
+    for cache, total in [*zip(caches, totals, strict=True)] * 3:
+        for _ in range(SHORT_REPLAYS + CALLS):
+            x = torch.randn(4)
+            total += x
+            assert torch.equal(run([x, cache])[0], total.sum())
+    assert (device.captures, run.reason) == (MOST_KEPT, "")
+
+
+def test_caches_that_come_and_go_end_it(device: FakeDevice) -> None:
+    caches = [torch.zeros(4) for _ in range(MOST_KEPT + 1)]
+    totals = [cache.clone() for cache in caches]
+    run = ReplaysOfState(append, frozenset({1}), device)
+    for number, (cache, total) in enumerate([*zip(caches, totals, strict=True)] * MOST_SHORT):
+        for _ in range(2 if number else CALLS):
+            x = torch.randn(4)
+            total += x
+            assert torch.equal(run([x, cache])[0], total.sum())
     assert device.captures == MOST_SHORT
     assert "did not last" in run.reason
 

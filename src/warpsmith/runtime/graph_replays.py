@@ -1,7 +1,8 @@
 """A candidate's launches as one CUDA graph, for calls that the host takes longer to launch than the device to run, as at decode.
 
 In: `run(inputs)` of `deployed`, and which inputs it updates. Out: a function that answers the same. Its first calls are `run`'s; then it captures one,
-and replays that. Inputs at steady addresses (weights, a cache) are read and updated where they are. Small ones that move are copied to where the graph
+and replays that. Inputs at steady addresses (weights, a cache) are read and updated where they are; a new cache is captured anew, unless it lies where
+an earlier one lay. Small ones that move are copied to where the graph
 reads them. Results are copies, so that the next call does not change them. Where that cannot be, calls stay `run`'s, and `reason` says why.
 
 Source: CUDA C++ Programming Guide, "CUDA Graphs"; PyTorch's notes on CUDA semantics, "CUDA Graphs".
@@ -34,6 +35,7 @@ SHORT_REPLAYS, MOST_SHORT = (
     8,
 )  # a graph that is lost after so few was not worth its capture; so many of them in a row
 MOST_COPIED_BYTES = 32 << 20  # by a call, in some 20 µs
+MOST_KEPT = 4  # graphs: the allocator gives a new cache the place of an earlier one
 
 
 class Replay(Protocol):
@@ -153,7 +155,7 @@ class GraphReplays:
         self._run, self._updated, self._device_us = run, updated, device_us
         self.host_us = math.inf  # that the quickest launch of a call took
         self._device: Device = device or CudaDevice()
-        self._captured: Captured | None = None
+        self._captured: list[Captured] = []  # the last one that was replayed comes first
         self._addresses: list[int] = []
         self._moving: set[int] = set()
         self._calls = self._short = 0
@@ -167,20 +169,27 @@ class GraphReplays:
         if self.reason or getattr(_launching, "active", False) or self._device.is_capturing():
             return self._run(inputs)
         stream = self._device.stream()
-        if self._captured is not None and self._captured.fits(inputs, stream):
-            self.replays, self._since = self.replays + 1, self._since + 1
-            return self._captured.answer(inputs)
-        lost = self._captured is not None
+        for captured in self._captured:
+            if captured.fits(inputs, stream):
+                return self._replay(captured, inputs)
+        lost = bool(self._captured)
         if lost:
             self._short = self._short + 1 if self._since < SHORT_REPLAYS else 0
         self._watch(inputs, lost)
-        self._captured = None
         if self._calls <= CALLS_BEFORE:
             return self._launch(inputs)
         self.reason = self._refuse(inputs, stream)
         if self.reason:
             return self._run(inputs)
         return self._capture(inputs, stream)
+
+    def _replay(self, captured: Captured, inputs: Sequence[Tensor]) -> Leaves:
+        if captured is not self._captured[0]:
+            self._captured.remove(captured)
+            self._captured.insert(0, captured)
+            self._addresses, self._since = [t.data_ptr() for t in inputs], 0
+        self.replays, self._since = self.replays + 1, self._since + 1
+        return captured.answer(inputs)
 
     def _launch(self, inputs: Sequence[Tensor]) -> Leaves:
         started_s = time.perf_counter()
@@ -197,13 +206,13 @@ class GraphReplays:
 
     def _watch(self, inputs: Sequence[Tensor], lost: bool) -> None:
         """Note which inputs have moved since the last call. `lost`: a graph was captured, and does not fit. Where large inputs were
-        replaced, as weights are once in a while, or a cache, the next call shows whether the new ones stay.
+        replaced, as weights are once in a while, or a cache, the new ones are taken to stay.
         """
         addresses = [t.data_ptr() for t in inputs]
         pairs = zip(self._addresses, addresses, strict=False)
         moved = {i for i, (last, present) in enumerate(pairs) if last != present}
         if lost and (moved & self._updated or _count_bytes(inputs, moved) > MOST_COPIED_BYTES):
-            self._calls = CALLS_BEFORE - 1
+            self._calls = CALLS_BEFORE
         else:
             self._moving |= moved
         self._addresses, self._calls = addresses, self._calls + 1
@@ -242,8 +251,9 @@ class GraphReplays:
             self.reason = "a result shares memory with an input, or its elements overlap"
             return self._run(inputs)
         steady = [(i, t.data_ptr(), t.stride()) for i, t in enumerate(inputs) if i not in self._moving]
-        self._captured = Captured(graph, moving, tuple(steady), leaves, stream)
-        return self._captured.answer(inputs)
+        captured = Captured(graph, moving, tuple(steady), leaves, stream)
+        self._captured = [captured, *self._captured[: MOST_KEPT - 1]]
+        return captured.answer(inputs)
 
 
 def _count_bytes(inputs: Sequence[Tensor], numbers: Iterable[int]) -> int:
