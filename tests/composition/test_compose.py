@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_device import FakeDevice, ReplaysOfState
 from torch import nn
 
 from warpsmith.composition.compose import Composition, Part, compose, copy_model, list_equal_layers
+from warpsmith.composition.whole_call import WholeCall
 from warpsmith.errors import UsageError
 from warpsmith.records import Graph
+from warpsmith.runtime import full_graph, graph_replays
+from warpsmith.runtime.full_graph import FullGraph
 from warpsmith.runtime.module import OptimizedModule
 from warpsmith.tasks.memory import export_module
 
@@ -93,6 +97,32 @@ def test_model_itself_can_be_replaced(model: Net, tmp_path: Path) -> None:
     assert isinstance(composition.model, OptimizedModule)
     composition.use([])
     assert isinstance(composition.model, Net)
+
+
+def test_the_whole_has_a_graph_for_each_set_of_parts(
+    model: Net, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
+    monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)
+    layers = Part("layers", as_winner(model.layers[0], tmp_path), ("layers.0", "layers.1", "layers.2"), 0.5)
+    whole = WholeCall("whole", "", (torch.randn(4, 8),), {})
+    composition = compose(model, [layers], whole)
+    graphs = []
+    for names in (["whole"], ["layers", "whole"], ["layers"], [], ["whole", "layers"]):
+        composition.use(names)
+        assert composition.find_wrong_replays() == ""
+        composition.reset_counts()
+        assert isinstance(composition.model, FullGraph) == ("whole" in names)
+        with torch.no_grad():
+            for _ in range(2):
+                x = torch.randn(4, 8)
+                torch.testing.assert_close(composition.model(x), model(x))
+        if "whole" in names:
+            graphs.append(composition.model)
+            assert composition.model.fast_calls == 2
+            assert composition.describe_idle("whole") == ""
+    assert graphs[1] is graphs[2]
+    assert graphs[0] is not graphs[1]
 
 
 def test_kernels_keep_the_modes_of_the_run(model: Net, tmp_path: Path) -> None:

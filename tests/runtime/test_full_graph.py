@@ -23,7 +23,9 @@ from warpsmith.tasks.memory import export_module
 from warpsmith.workload.calls import copy_example
 
 REPLAYS = 3
-CALLS = CALLS_BEFORE + 1 + REPLAYS  # the call that is captured is answered by a replay, too, and counts as none
+CALLS = (
+    CALLS_BEFORE + 1 + REPLAYS
+)  # the call that is captured is answered by a replay, too, and counts as none
 
 
 class Block(nn.Module):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from fake_device import FakeDevice, ReplaysOfState
 from torch import nn
 
 import warpsmith
@@ -19,7 +20,10 @@ from warpsmith.config import Config
 from warpsmith.errors import Interrupted, TaskError, UsageError
 from warpsmith.judge.device.device_lock import try_flock
 from warpsmith.records import Best, Ratio, RunSummary
+from warpsmith.runtime import full_graph, graph_replays
+from warpsmith.runtime.full_graph import FullGraph
 from warpsmith.runtime.module import OptimizedModule
+from warpsmith.runtime.stand_in import StandIn
 from warpsmith.tasks.memory import export_module
 from warpsmith.whole_model import finishing, searching
 from warpsmith.whole_model.searching import divide_time
@@ -174,6 +178,46 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     assert torch.equal(generate(fast.model), generate(model))
     new_calls = [(m.fast_calls - f, m.fallbacks - b) for m, (f, b) in zip(layers, calls, strict=True)]
     assert new_calls == [(23, 1)] * 3, layers[0].last_fallback
+
+
+def test_most_of_a_model_that_generates_becomes_one_graph(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(recording, "LARGEST_REGION", 20)
+    monkeypatch.setattr(
+        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
+    )
+    monkeypatch.setattr(finishing, "GRAPHED", ("cpu",))
+    monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
+    monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)
+
+    def measure(variants: Any, seconds: float, seed: int) -> Blocks:
+        times = {}
+        for name, make_ready in variants.items():
+            parts = sum(isinstance(m, StandIn) for m in make_ready().args[0].modules())
+            times[name] = [[100.0 - 10 * parts]] * 6
+        return Blocks(times)
+
+    monkeypatch.setattr(finishing, "measure_side_by_side", measure)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)
+    ).eval()
+    model.generation_config.eos_token_id = None
+    ids = torch.randint(1, 64, (1, 4), generator=torch.Generator().manual_seed(0))
+
+    def generate(model: Any) -> torch.Tensor:
+        options = {"cache_implementation": "static", "disable_compile": True, "do_sample": False}
+        with torch.no_grad():
+            return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **options)
+
+    outcome = warpsmith.optimize_model(model, generate, time=30, config=config, seed=0)
+    assert "captured: LlamaModel (model) as one CUDA graph" in outcome.report()
+    assert isinstance(outcome.model.model, FullGraph)
+    before = outcome.model.model.fast_calls
+    assert torch.equal(generate(outcome.model), generate(model))
+    assert outcome.model.model.fast_calls >= before + 22
 
 
 def test_compiled_model_gives_a_copy_of_its_layers(config: Config, searched: list[str]) -> None:

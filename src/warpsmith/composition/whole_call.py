@@ -60,7 +60,9 @@ def find_difference(graph: FullGraph, call: WholeCall) -> str:
 
 
 @torch.no_grad()
-def _list_after(module: torch.nn.Module, args: Any, kwargs: Any, leaves: Sequence[Tensor]) -> list[Tensor] | str:
+def _list_after(
+    module: torch.nn.Module, args: Any, kwargs: Any, leaves: Sequence[Tensor]
+) -> list[Tensor] | str:
     """Call it; copy its results and what its arguments hold by then."""
     try:
         results = take_apart(module(*args, **kwargs))[1].leaves
@@ -79,4 +81,3 @@ def _shuffle(tensor: Tensor, number: int) -> Tensor:
     """The same values in other places; floating-point ones change their sign every other time."""
     moved = tensor.reshape(-1).roll(number).reshape(tensor.shape)
     return -moved if number % 2 and tensor.is_floating_point() else moved
-

@@ -60,9 +60,7 @@ class FullGraph(StandIn):
     changes nothing but its results and tensors that stay where they are: a cache of a fixed size, buffers.
     """
 
-    def __init__(
-        self, original: torch.nn.Module, call: GraphedCall, device: Device | None = None
-    ) -> None:
+    def __init__(self, original: torch.nn.Module, call: GraphedCall, device: Device | None = None) -> None:
         super().__init__(original)
         self._graphed, self._device = call, device
         self._matcher = CallMatcher(find_called_function(original), call.tree)
@@ -112,9 +110,7 @@ class FullGraph(StandIn):
         if matched is None:
             return "the arguments nest in another way, or a constant argument has another value"
         leaves, objects = matched
-        if len(leaves) != len(self._graphed.specs) or any(
-            map(_differs, leaves, self._graphed.specs)
-        ):
+        if len(leaves) != len(self._graphed.specs) or any(map(_differs, leaves, self._graphed.specs)):
             return "a tensor is of another shape, dtype, device or class"
         if surroundings := find_surroundings(leaves[0].device.type):
             return surroundings
@@ -141,7 +137,10 @@ class FullGraph(StandIn):
         self._watched = watch_modules(self.original, counting)
         tables = [t for _, part in parts for t in (part._parameters, part._buffers, vars(part))]
         self._tensors = [
-            partial(table.get, name) for table in tables for name, value in table.items() if isinstance(value, Tensor)
+            partial(table.get, name)
+            for table in tables
+            for name, value in table.items()
+            if isinstance(value, Tensor)
         ]
         self._refusal = next(filter(None, (_refuse_part(part) for _, part in parts)), "")
         return self._refusal
@@ -158,7 +157,9 @@ class FullGraph(StandIn):
         before = [given[i].clone() for i in moving]
         with keep_buffers(self.original):
             self._refusal = self._find_side_effects(given)
-        if not self._refusal and not all(equal_bits(given[i], t) for i, t in zip(moving, before, strict=True)):
+        if not self._refusal and not all(
+            equal_bits(given[i], t) for i, t in zip(moving, before, strict=True)
+        ):
             self._refusal = "it changes a tensor among its arguments"
         steady = frozenset(range(len(inputs))) - frozenset(moving)
         self._replays = None if self._refusal else GraphReplays(self._run, steady, self._device)

@@ -69,7 +69,9 @@ class ModuleState:
 
     def __init__(self, module: torch.nn.Module, apart: type[torch.nn.Module] | None = None) -> None:
         """`apart`: a class of modules whose own attributes do not count."""
-        counting = [(path, part) for path, part in module.named_modules() if not apart or not isinstance(part, apart)]
+        counting = [
+            (path, part) for path, part in module.named_modules() if not apart or not isinstance(part, apart)
+        ]
         self._attributes = [(path, part, list_attributes(part)) for path, part in counting]
         self._hooks = Snapshot(vars(part)[name] for _, part, _ in self._attributes for name in _HOOKS)
         self._reached: dict[int, list[Any]] = {}  # by address of a value: the objects that it leads to

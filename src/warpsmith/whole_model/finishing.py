@@ -27,6 +27,7 @@ from ..workload.regions import CALL_S, LayerRegion
 from .result import OptimizedModel, ReplacedLayers
 from .searching import ModelSearch
 
+GRAPHED = ("cuda",)  # kinds of devices whose launches can be captured
 MEASURE_SHARE, MEASURE_LEAST_S = 0.1, 10.0  # of the time to search, for each measurement of the whole model
 
 
@@ -86,12 +87,12 @@ def _make_part(
 
 def _find_whole(recording: Recording, replaced: Sequence[LayerRegion]) -> WholeCall | None:
     """On a GPU, the calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
-    found = recording.find_whole_call() if recording.device == "cuda" else None
+    found = recording.find_whole_call() if recording.device in GRAPHED else None
     if found is None:
         return None
     region, example = found
     calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
-    share = min(0.5, calls * CALL_S["cuda"] / recording.workload.seconds)
+    share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
     return WholeCall(f"{region.name} as one CUDA graph", region.paths[0], example.args, example.kwargs, share)
 
 

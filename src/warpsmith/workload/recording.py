@@ -153,8 +153,10 @@ class Recording:
         """Find the calls that take most of the time, are alike, and need no gradients, and an example of them; None where calls differ. The model
         itself is named where no part of it takes as long: its methods, as `generate`, call themselves what stands in its place.
         """
+        total_s, _ = self._measure_whole()
+        regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         wholes = [
-            region for region in self.regions
+            region for region in regions
             if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and not self._find_trouble(region)
         ]  # fmt: skip
         whole = max(wholes, key=lambda r: r.share, default=None)

@@ -1,4 +1,4 @@
-"""A device that records and replays as a GPU does, on the CPU; no conftest, whose name every folder has."""
+"""A device that records and replays as a GPU does, on the CPU."""
 
 from __future__ import annotations
 
