@@ -56,6 +56,15 @@ class Late(FakeDevice):
         return recorded, leaves
 
 
+class Otherwise(FakeDevice):
+    """A recorded call computes with other algorithms, which change each value by a part of it."""
+
+    part = 0.0
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Any]:
+        return super().capture(lambda: tuple(leaf * (1 + self.part) for leaf in function()))
+
+
 @pytest.fixture(autouse=True)
 def _updates_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)
@@ -199,6 +208,18 @@ def test_replays_with_stale_inputs_are_found() -> None:
     stale = make_graph(model, x, device=Late())
     assert find_difference(stale, call) == f"call {CALLS_BEFORE + 2} of the same kind has another answer"
     assert find_difference(make_graph(Block("attribute").eval(), x), call) == "a call sets calls"
+
+
+def test_other_algorithms_are_told_from_other_answers() -> None:
+    model, x, device = Block().eval(), random_values(), Otherwise()
+    for device.part, difference in (
+        (1e-6, ""),
+        (1e-2, f"call {CALLS_BEFORE + 1} of the same kind has another answer"),
+    ):
+        assert (
+            find_difference(make_graph(model, x, device=device), WholeCall("block", "", (x,), {}))
+            == difference
+        )
 
 
 def make_llama(layers: int = 2) -> LlamaForCausalLM:

@@ -68,15 +68,15 @@ def describe_call(
     return form.refuse(trouble) if trouble else form, parts.objects if holder else []
 
 
-def describe_result(result: Any) -> tuple[tuple[str, ...], str]:
-    """Return the tensors of a result as text, and why it cannot be a task's result, where it cannot."""
+def describe_result(result: Any) -> tuple[tuple[str, ...], int, str]:
+    """Return the tensors of a result as text, their bytes, and why it cannot be a task's result, where it cannot."""
     try:
         leaves = take_apart(result)[1].leaves
     except NotRebuildable as error:
-        return (), f"it returns {error}"
+        return (), 0, f"it returns {error}"
     if not leaves:
-        return (), "it returns no tensor"
-    return tuple(map(describe_tensor, leaves)), _find_unsupported(leaves)
+        return (), 0, "it returns no tensor"
+    return tuple(map(describe_tensor, leaves)), sum(t.nbytes for t in leaves), _find_unsupported(leaves)
 
 
 def copy_example(

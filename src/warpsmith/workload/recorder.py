@@ -57,6 +57,7 @@ class CallGroup:
     form: CallForm
     modes: list[bool]  # of the module and its submodules, in the order of `modules()`
     outputs: tuple[str, ...] = ()
+    result_bytes: int = 0
     trouble: str = ""  # why its result cannot be a task's
     times_s: list[float] = field(default_factory=list)
     timed: list[Timed] = field(default_factory=list)
@@ -179,7 +180,7 @@ class Recorder:
         else:
             group.times_s.append(host_s - recording_s)
         if not group.outputs and not group.trouble:
-            group.outputs, group.trouble = describe_result(result)
+            group.outputs, group.result_bytes, group.trouble = describe_result(result)
         if before.list_changed():
             step.group = self._refuse_changing(group)
         if outermost is not None:

@@ -21,6 +21,7 @@ from ..errors import TaskError, UsageError
 from ..judge.roofline.limits import VIEWS, limit
 from ..judge.roofline.peaks import Peaks, measure_peaks
 from ..records import Graph, Record, Task
+from ..runtime.graph_replays import MOST_COPIED_BYTES
 from ..tasks.export import export_used
 from ..tasks.memory import task_from_module
 from ..tasks.module_state import ModuleState
@@ -150,14 +151,15 @@ class Recording:
         return Example(group.module, group.modes, args, kwargs)
 
     def find_whole_call(self) -> tuple[LayerRegion, Example] | None:
-        """Find the calls that take most of the time, are alike, and need no gradients, and an example of them; None where calls differ. The model
-        itself is named where no part of it takes as long: its methods, as `generate`, call themselves what stands in its place.
+        """Find the calls that take most of the time, are alike, and need no gradients, and an example of them; None where calls differ, or
+        return too much to copy. The model itself is named where no part of it takes as long: its methods, as `generate`, call the model, and not what
+        stands in its place.
         """
         total_s, _ = self._measure_whole()
         regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         wholes = [
             region for region in regions
-            if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and not self._find_trouble(region)
+            if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and self._is_replayable(region)
         ]  # fmt: skip
         whole = max(wholes, key=lambda r: r.share, default=None)
         if whole is None:
@@ -166,9 +168,9 @@ class Recording:
         region = max(inner, key=lambda r: (-r.paths[0].count("."), r.share), default=whole)
         return region, self._copy_example(region)
 
-    def _find_trouble(self, region: LayerRegion) -> str:
+    def _is_replayable(self, region: LayerRegion) -> bool:
         first = self._kinds[region.key][0]
-        return first.form.trouble or first.trouble
+        return not first.form.trouble and not first.trouble and first.result_bytes <= MOST_COPIED_BYTES
 
     def tasks(self, folder: Path | None = None) -> list[tuple[LayerRegion, Task]]:
         """Export each chosen region as a task, once for all equal layers; its files go to the folder, or the cache's exports."""
