@@ -49,7 +49,7 @@ class Composition:
     copied: torch.nn.Module
     slots: dict[str, list[Slot]] = field(default_factory=dict)  # by part
     active: tuple[str, ...] = ()
-    whole: WholeCall | None = None  # the part that is one CUDA graph
+    whole_call: WholeCall | None = None  # the part that is one CUDA graph
     _graphs: dict[frozenset[str], FullGraph] = field(default_factory=dict)
 
     def use(self, names: Iterable[str]) -> None:
@@ -63,18 +63,22 @@ class Composition:
 
     def _choose_graph(self) -> None:
         """Each set of parts has a graph of its own: to go back to a set that was in before captures nothing again."""
-        if self.whole is None or self.whole.name not in self.active:
+        if self.whole_call is None or self.whole_call.name not in self.active:
             return
-        (slot,) = self.slots[self.whole.name]
+        (slot,) = self.slots[self.whole_call.name]
         key = frozenset(self.active)
         if key not in self._graphs:
-            self._graphs[key] = FullGraph(slot.original, self.whole.describe(slot.original))
+            self._graphs[key] = FullGraph(slot.original, self.whole_call.describe(slot.original))
         slot.optimized = self._graphs[key]
 
     def find_wrong_replays(self) -> str:
         """Return how replays of the whole answer otherwise than what was captured; empty where they do not, or the whole is not in."""
         graph = self._graphs.get(frozenset(self.active))
-        return find_difference(graph, self.whole) if graph is not None and self.whole is not None else ""
+        return (
+            find_difference(graph, self.whole_call)
+            if graph is not None and self.whole_call is not None
+            else ""
+        )
 
     @property
     def model(self) -> torch.nn.Module:
@@ -95,7 +99,9 @@ class Composition:
             slot.optimized.reset_counts()
 
 
-def compose(model: torch.nn.Module, parts: Iterable[Part], whole: WholeCall | None = None) -> Composition:
+def compose(
+    model: torch.nn.Module, parts: Iterable[Part], whole_call: WholeCall | None = None
+) -> Composition:
     """Copy the model and make a place for every part; none is in yet. Raises UsageError for a model that cannot be copied."""
     composition = Composition(copy_model(model))
     holders: dict[int, list[tuple[torch.nn.Module, str]]] = {}
@@ -112,10 +118,10 @@ def compose(model: torch.nn.Module, parts: Iterable[Part], whole: WholeCall | No
             )
             for path, layer in layers
         ]
-    if whole is not None:
-        module, composition.whole = composition.copied.get_submodule(whole.path), whole
-        graph = FullGraph(module, whole.describe(module))
-        composition.slots[whole.name] = [Slot(holders.get(id(module), []), module, graph)]
+    if whole_call is not None:
+        module, composition.whole_call = composition.copied.get_submodule(whole_call.path), whole_call
+        graph = FullGraph(module, whole_call.describe(module))
+        composition.slots[whole_call.name] = [Slot(holders.get(id(module), []), module, graph)]
     return composition
 
 

@@ -45,11 +45,11 @@ def find_difference(graph: FullGraph, call: WholeCall) -> str:
     each call; what instances hold, as a cache, stays where it is, and is as before for both.
     """
     shape = CallShape.of(find_called_function(graph.original), call.args, call.kwargs)
-    held = GraphedCall.of(graph.original, call.args, call.kwargs).held
+    kept_in_place = GraphedCall.of(graph.original, call.args, call.kwargs).in_instances
     steady = [t.detach().clone() for t in shape.parts.leaves]
-    state = [(t, t.clone()) for t in (*(steady[i] for i in held), *graph.original.buffers())]
+    state = [(t, t.clone()) for t in (*(steady[i] for i in kept_in_place), *graph.original.buffers())]
     for number in range(CALLS_BEFORE + CHECKED_REPLAYS + 1):
-        leaves = [t if i in held else _shuffle(t, number) for i, t in enumerate(steady)]
+        leaves = [t if i in kept_in_place else _shuffle(t, number) for i, t in enumerate(steady)]
         args, kwargs, _ = shape.arguments(leaves)
         truth = _list_after(graph.original, args, kwargs, leaves)
         _restore(state)

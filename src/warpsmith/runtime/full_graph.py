@@ -30,12 +30,12 @@ Spec = tuple[torch.Size, torch.dtype, torch.device]
 
 
 class GraphedCall(NamedTuple):
-    """The kind of calls that is replayed: how arguments nest, the classes in them by name, shapes, and which tensors instances hold."""
+    """The kind of calls that is replayed: how arguments nest, the classes in them by name, shapes, and which tensors instances keep."""
 
     tree: Any
     names: Mapping[str, Any]
     specs: tuple[Spec, ...]
-    held: frozenset[int]
+    in_instances: frozenset[int]
 
     @classmethod
     def of(cls, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphedCall:
@@ -152,13 +152,13 @@ class FullGraph(StandIn):
             self._refusal = f"its tensors are on {len(devices)} devices"
             return
         count = len(self._graphed.specs)
-        moving = [i for i in range(count) if i not in self._graphed.held]
-        given = [t.clone() for t in inputs[:count]]
-        before = [given[i].clone() for i in moving]
+        moving = [i for i in range(count) if i not in self._graphed.in_instances]
+        copies = [t.clone() for t in inputs[:count]]
+        before = [copies[i].clone() for i in moving]
         with keep_buffers(self.original):
-            self._refusal = self._find_side_effects(given)
+            self._refusal = self._find_side_effects(copies)
         if not self._refusal and not all(
-            equal_bits(given[i], t) for i, t in zip(moving, before, strict=True)
+            equal_bits(copies[i], t) for i, t in zip(moving, before, strict=True)
         ):
             self._refusal = "it changes a tensor among its arguments"
         steady = frozenset(range(len(inputs))) - frozenset(moving)

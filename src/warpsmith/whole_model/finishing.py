@@ -36,11 +36,11 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
 
     recording, observer = search.recording, search.observer
     parts = [_make_part(recording, region, winner, search.lost) for region, winner in search.winners.values()]
-    whole = _find_whole(recording, [region for region, _ in search.winners.values()])
-    if not parts and whole is None:
+    whole_call = _find_whole(recording, [region for region, _ in search.winners.values()])
+    if not parts and whole_call is None:
         return OptimizedModel(model, _list_layers(search, {}, None), 1.0, None, None, recording)
-    members: list[Part | WholeCall] = [*parts, *([whole] if whole is not None else [])]
-    composition = compose(unwrap(model), parts, whole)
+    members: list[Part | WholeCall] = [*parts, *([whole_call] if whole_call is not None else [])]
+    composition = compose(unwrap(model), parts, whole_call)
     try:
         pruned = _prune(
             model,
@@ -61,7 +61,7 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
     composed = composition.model if pruned.names else model
     kept_saving = sum(m.saving_share for m in members if m.name in pruned.names or not pruned.names)
     predicted = 1 / (1 - min(kept_saving, 0.99))
-    layers = _list_layers(search, {p.name: p for p in parts}, pruned, whole)
+    layers = _list_layers(search, {p.name: p for p in parts}, pruned, whole_call)
     result = OptimizedModel(composed, layers, predicted, pruned.speedup, pruned.parity, recording)
     observer.note(result.report().partition("\n")[0])
     return result
@@ -87,10 +87,10 @@ def _make_part(
 
 def _find_whole(recording: Recording, replaced: Sequence[LayerRegion]) -> WholeCall | None:
     """On a GPU, the calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
-    found = recording.find_whole_call() if recording.device in GRAPHED else None
-    if found is None:
+    longest = recording.find_whole_call() if recording.device in GRAPHED else None
+    if longest is None:
         return None
-    region, example = found
+    region, example = longest
     calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
     share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
     return WholeCall(f"{region.name} as one CUDA graph", region.paths[0], example.args, example.kwargs, share)
@@ -130,7 +130,7 @@ def _make_ready(composition: Composition, run: Run, names: Sequence[str]) -> Cal
 
 
 def _list_layers(
-    search: ModelSearch, parts: Mapping[str, Part], pruned: Pruned | None, whole: WholeCall | None = None
+    search: ModelSearch, parts: Mapping[str, Part], pruned: Pruned | None, whole_call: WholeCall | None = None
 ) -> tuple[ReplacedLayers, ...]:
     """Tell what became of each region, those in the model first."""
     layers = []
@@ -145,11 +145,11 @@ def _list_layers(
                 in_model=pruned is not None and name in pruned.names, reason=reason,
             )
         )  # fmt: skip
-    if whole is not None and pruned is not None:
-        reason, is_in = pruned.dropped.get(whole.name, ""), whole.name in pruned.names
-        gain = 1 / (1 - whole.saving_share)
+    if whole_call is not None and pruned is not None:
+        reason, is_in = pruned.dropped.get(whole_call.name, ""), whole_call.name in pruned.names
+        gain = 1 / (1 - whole_call.saving_share)
         layers.append(
-            ReplacedLayers(name=whole.name, paths=(whole.path,), predicted_gain=gain, in_model=is_in, reason=reason)
+            ReplacedLayers(name=whole_call.name, paths=(whole_call.path,), predicted_gain=gain, in_model=is_in, reason=reason)
         )  # fmt: skip
     layers += [ReplacedLayers(name=name, paths=(), reason=reason) for name, reason in search.lost.items()]
     return tuple(sorted(layers, key=lambda layer: not layer.in_model))

@@ -161,11 +161,11 @@ class Recording:
             region for region in regions
             if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and self._is_replayable(region)
         ]  # fmt: skip
-        whole = max(wholes, key=lambda r: r.share, default=None)
-        if whole is None:
+        longest = max(wholes, key=lambda r: r.share, default=None)
+        if longest is None:
             return None
-        inner = [r for r in wholes if r.paths != ("",) and r.share >= INNER_SHARE * whole.share]
-        region = max(inner, key=lambda r: (-r.paths[0].count("."), r.share), default=whole)
+        inner = [r for r in wholes if r.paths != ("",) and r.share >= INNER_SHARE * longest.share]
+        region = max(inner, key=lambda r: (-r.paths[0].count("."), r.share), default=longest)
         return region, self._copy_example(region)
 
     def _is_replayable(self, region: LayerRegion) -> bool:
