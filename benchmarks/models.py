@@ -10,7 +10,7 @@ on where it was stopped, and `--retry too-busy error` runs rows with such a stat
 from one call to the next.
 
 The composed model, the composed model under `torch.compile`, the original, and it under `torch.compile` (default and
-`max-autotune`) run side by side in random order. So does the original once more: where two equal models differ, or nothing
+`max-autotune`, or with `--variants` also `reduce-overhead`) run side by side in random order. So does the original once more: where two equal models differ, or nothing
 can be told apart, the row is "too-busy", whatever else it says. Every one of them is compared with the original under the
 judge's error budgets, and by tokens and losses. A row holds the predicted and the measured gain, each region with what
 became of it, and what was captured.
@@ -44,6 +44,7 @@ from pages import describe_machine, write_page
 
 PASSED = ("size", "device", "time", "measure", "variants", "baselines", "archive", "seed", "cache")
 VARIANTS = ("compile", "max-autotune", "composed-compiled")
+ALL_VARIANTS = (*VARIANTS, "reduce-overhead")
 
 
 def main() -> int:
@@ -124,7 +125,11 @@ def parse_arguments() -> argparse.Namespace:
         "--measure", type=read_seconds, default=30.0, help="to measure all variants side by side"
     )
     parser.add_argument(
-        "--variants", nargs="*", choices=VARIANTS, default=list(VARIANTS), help="beside eager"
+        "--variants",
+        nargs="*",
+        choices=ALL_VARIANTS,
+        default=list(VARIANTS),
+        help="beside eager; reduce-overhead has CUDA graphs without autotuning",
     )
     parser.add_argument(
         "--baselines",

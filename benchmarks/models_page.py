@@ -29,6 +29,8 @@ def render_page(rows: Sequence[Row], command: str, missing: int) -> str:
     """The page. `missing`: workloads that have not been run yet."""
     measured = [row for row in rows if "gains" in row]
     counts = Counter(row["status"] for row in rows)
+    others = {name for row in measured for name in row["gains"][EAGER]} - {AGAIN, *COMPARED}
+    compared = (*sorted(others), *COMPARED)
     parts = [
         "# Whole models, end to end",
         f"Command: `{command}`",
@@ -40,8 +42,8 @@ def render_page(rows: Sequence[Row], command: str, missing: int) -> str:
         "Medians over eager with 95% intervals, all measured side by side in random order. *composed* is the model that "
         "`optimize_model` returns, *composed-compiled* the same under `torch.compile`; *eager again* is the noise.",
         "\n".join(list_table(
-            ("model", "status", "eager", "eager again", "compile", "max-autotune", "composed", "composed-compiled", "predicted"),
-            map(_list_gains, measured),
+            ("model", "status", "eager", "eager again", *compared, "predicted"),
+            (_list_gains(row, compared) for row in measured),
         )),
         "## Against the fastest of eager and torch.compile",
         "\n".join(list_table(("model", "what was found"), ((row["item"], escape(row["reason"])) for row in rows))),
@@ -77,12 +79,12 @@ def _describe_conditions(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _list_gains(row: Row) -> list[str]:
+def _list_gains(row: Row, compared: Sequence[str]) -> list[str]:
     over_eager: Mapping[str, Sequence[float]] = row["gains"][EAGER]
     predicted = f"{row['predicted']:.2f}" if "predicted" in row else "—"
     return [
         row["item"], row["status"], f"{row['medians_ms'][EAGER]:.2f} ms", format_gain(over_eager.get(AGAIN)),
-        *(format_gain(over_eager.get(name)) for name in COMPARED), predicted,
+        *(format_gain(over_eager.get(name)) for name in compared), predicted,
     ]  # fmt: skip
 
 

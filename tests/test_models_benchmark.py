@@ -167,11 +167,16 @@ def test_the_page_tells_gains_parity_regions_and_what_failed() -> None:
     assert "**1 workloads have not been run yet" in page
     assert "**2 workloads: 1 over-eager, 1 timeout.**" in page
     assert "| llama small | over-eager | 12.00 ms | 1.00 [0.98, 1.02] | 1.05 [0.90, 1.20] | — | 1.50 [1.40, 1.60] | — | 1.40 |" in page  # fmt: skip
+    assert "reduce-overhead" not in page
     assert "| llama small | composed | 25.0% | 31 of 32 | 2.500000 |" in page
     assert "the model is not slower without it" in page
     assert "max-autotune did not run: it failed" in page
     assert "load, before and after each model: 0.5 to 1.5" in page
     assert "last words" in page
+    graphs = {**row, "gains": {"eager": {**row["gains"]["eager"], "reduce-overhead": FASTER}}}
+    further = render_page([graphs], "python benchmarks/models.py", 0)
+    assert "| 1.00 [0.98, 1.02] | 1.50 [1.40, 1.60] | 1.05 [0.90, 1.20] |" in further
+    assert "| eager again | reduce-overhead | compile |" in further
 
 
 def test_each_call_of_a_compiled_model_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

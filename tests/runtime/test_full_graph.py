@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,19 @@ def test_copies_and_checkpoints_are_the_modules() -> None:
     assert not torch.equal(twin.first.weight, model.first.weight)
     with pytest.raises(TaskError, match="without a tensor"):
         GraphedCall.of(model, (), {"scale": 2.0})
+
+
+def test_it_can_be_pickled_and_compiled() -> None:
+    model, x = Block().eval(), random_values()
+    graph = make_graph(model, x)
+    compare_calls(graph, copy.deepcopy(model))
+    again = pickle.loads(pickle.dumps(graph))
+    compiled = torch.compile(graph, backend="eager")
+    with torch.no_grad():
+        assert torch.equal(again.original(x)[0], model(x)[0])
+        expected = copy.deepcopy(model)
+        for answer, truth in zip(compiled(x), expected(x), strict=True):
+            torch.testing.assert_close(answer, truth)
 
 
 def test_layers_inside_launch_without_graphs_of_their_own(
