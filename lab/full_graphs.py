@@ -26,7 +26,7 @@ from models_workloads import Workload, workloads
 
 from warpsmith.composition.compose import compose
 from warpsmith.composition.side_by_side import measure_side_by_side
-from warpsmith.composition.whole_call import WholeCall
+from warpsmith.composition.whole_call import WholeCall, calls_stand_in
 from warpsmith.config import Config
 from warpsmith.workload.capturing import record_calls
 
@@ -66,10 +66,13 @@ def make_graph(model: torch.nn.Module, run: Any) -> torch.nn.Module | str:
     run(model)
     with record_calls(model, Config.load({})) as recording:
         run(model)
-    whole = recording.find_whole_call()
-    if whole is None:
+    calls = [
+        (region, example) for region, example in recording.find_whole_calls()
+        if region.paths[0] or calls_stand_in(run, model)
+    ]  # fmt: skip
+    if not calls:
         return "its calls differ, or need gradients"
-    region, example = whole
+    region, example = calls[0]
     composition = compose(model, [], WholeCall(region.name, region.paths[0], example.args, example.kwargs))
     composition.use([region.name])
     return composition.find_wrong_replays() or composition.model

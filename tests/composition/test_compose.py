@@ -10,7 +10,7 @@ from fake_device import FakeDevice, ReplaysOfState
 from torch import nn
 
 from warpsmith.composition.compose import Composition, Part, compose, copy_model, list_equal_layers
-from warpsmith.composition.whole_call import WholeCall
+from warpsmith.composition.whole_call import WholeCall, calls_stand_in
 from warpsmith.errors import UsageError
 from warpsmith.records import Graph
 from warpsmith.runtime import full_graph, graph_replays
@@ -42,6 +42,9 @@ class Net(nn.Module):
             assert layer.kind_name == "full"
             x = layer(x)
         return self.tied(x)
+
+    def forward_twice(self, x: torch.Tensor) -> torch.Tensor:
+        return self(self(x))
 
 
 def graph_of(layer: nn.Module, folder: Path) -> Graph:
@@ -110,8 +113,8 @@ def test_the_whole_has_a_graph_for_each_set_of_parts(
     graphs = []
     for names in (["whole"], ["layers", "whole"], ["layers"], [], ["whole", "layers"]):
         composition.use(names)
-        assert composition.find_wrong_replays() == ""
         composition.reset_counts()
+        assert composition.find_wrong_replays() == ""
         assert isinstance(composition.model, FullGraph) == ("whole" in names)
         with torch.no_grad():
             for _ in range(2):
@@ -121,8 +124,16 @@ def test_the_whole_has_a_graph_for_each_set_of_parts(
             graphs.append(composition.model)
             assert composition.model.fast_calls == 2
             assert composition.describe_idle("whole") == ""
+        if "layers" in names:  # replays of what was captured while they were compared call no layer
+            assert composition.describe_idle("layers") == ""
     assert graphs[1] is graphs[2]
     assert graphs[0] is not graphs[1]
+
+
+def test_methods_of_a_model_call_no_stand_in(model: Net) -> None:
+    x = torch.randn(4, 8)
+    assert calls_stand_in(lambda called: called(x), model)
+    assert not calls_stand_in(lambda called: called.forward_twice(x), model)
 
 
 def test_kernels_keep_the_modes_of_the_run(model: Net, tmp_path: Path) -> None:

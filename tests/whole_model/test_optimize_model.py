@@ -188,6 +188,8 @@ def test_most_of_a_model_that_generates_becomes_one_graph(
     monkeypatch.setattr(
         recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
     )
+    monkeypatch.setattr(recording, "WHOLE_SHARE", 0.0)
+    monkeypatch.setattr(recording, "INNER_SHARE", 0.0)
     monkeypatch.setattr(finishing, "GRAPHED", ("cpu",))
     monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
     monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)

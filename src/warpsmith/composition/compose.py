@@ -72,13 +72,15 @@ class Composition:
         slot.optimized = self._graphs[key]
 
     def find_wrong_replays(self) -> str:
-        """Return how replays of the whole answer otherwise than what was captured; empty where they do not, or the whole is not in."""
+        """Return how replays of the whole answer otherwise than what was captured; empty where they do not, or the whole is not in. Layers inside may
+        be called here for the last time; what the whole answers here does not count as called by the model.
+        """
         graph = self._graphs.get(frozenset(self.active))
-        return (
-            find_difference(graph, self.whole_call)
-            if graph is not None and self.whole_call is not None
-            else ""
-        )
+        if graph is None or self.whole_call is None:
+            return ""
+        difference = find_difference(graph, self.whole_call)
+        graph.reset_counts()
+        return difference
 
     @property
     def model(self) -> torch.nn.Module:

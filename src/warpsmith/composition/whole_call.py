@@ -15,9 +15,11 @@ from torch import Tensor
 
 from ..runtime.full_graph import FullGraph, GraphedCall, equal_bits
 from ..runtime.graph_replays import CALLS_BEFORE
+from ..runtime.stand_in import StandIn
 from ..tasks.flattened import CallShape
 from ..tasks.functions import find_called_function
 from ..tasks.structure import NotRebuildable, take_apart
+from .outputs import Run
 
 CHECKED_REPLAYS = 3  # with other contents each
 # Of the root mean square, that an answer may miss. Other algorithms miss less, and an input that a graph does not read far more.
@@ -38,6 +40,23 @@ class WholeCall:
     def describe(self, module: torch.nn.Module) -> GraphedCall:
         """Raises TaskError for arguments that cannot be taken apart."""
         return GraphedCall.of(module, self.args, self.kwargs)
+
+
+class _Probe(StandIn):
+    def __init__(self, original: torch.nn.Module) -> None:
+        super().__init__(original)
+        self._complete = True
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        self.fast_calls += 1
+        return self.original(*args, **kwargs)
+
+
+def calls_stand_in(run: Run, model: torch.nn.Module) -> bool:
+    """Run the workload with a stand-in for the model; tell whether it is called. A method of the model, as `generate`, calls the model instead."""
+    probe = _Probe(model)
+    run(probe)
+    return probe.fast_calls > 0
 
 
 def find_difference(graph: FullGraph, call: WholeCall) -> str:

@@ -16,7 +16,7 @@ from ..composition.outputs import Run, collect_outputs
 from ..composition.parity import Parity, find_truth
 from ..composition.pruning import ORIGINAL, Pruned, prune
 from ..composition.side_by_side import Blocks, measure_side_by_side
-from ..composition.whole_call import WholeCall
+from ..composition.whole_call import WholeCall, calls_stand_in
 from ..errors import Interrupted
 from ..judge.device.device_lock import DeviceLock, lock_file
 from ..progress import Observer, counted
@@ -36,7 +36,7 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
 
     recording, observer = search.recording, search.observer
     parts = [_make_part(recording, region, winner, search.lost) for region, winner in search.winners.values()]
-    whole_call = _find_whole(recording, [region for region, _ in search.winners.values()])
+    whole_call = _find_whole(unwrap(model), run, recording, [region for region, _ in search.winners.values()])
     if not parts and whole_call is None:
         return OptimizedModel(model, _list_layers(search, {}, None), 1.0, None, None, recording)
     members: list[Part | WholeCall] = [*parts, *([whole_call] if whole_call is not None else [])]
@@ -85,15 +85,19 @@ def _make_part(
     return Part(region.name, winner, paths, region.share * saved * len(paths) / len(region.paths), equal)
 
 
-def _find_whole(recording: Recording, replaced: Sequence[LayerRegion]) -> WholeCall | None:
+def _find_whole(
+    model: torch.nn.Module, run: Run, recording: Recording, replaced: Sequence[LayerRegion]
+) -> WholeCall | None:
     """On a GPU, the calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
-    longest = recording.find_whole_call() if recording.device in GRAPHED else None
-    if longest is None:
+    if recording.device not in GRAPHED:
         return None
-    region, example = longest
-    calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
-    share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
-    return WholeCall(f"{region.name} as one CUDA graph", region.paths[0], example.args, example.kwargs, share)
+    for region, example in recording.find_whole_calls():
+        (path,) = region.paths
+        if path or calls_stand_in(run, model):
+            calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
+            share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
+            return WholeCall(f"{region.name} as one CUDA graph", path, example.args, example.kwargs, share)
+    return None
 
 
 def _prune(
@@ -107,9 +111,9 @@ def _prune(
     def check(names: Sequence[str]) -> Parity:
         observer.stage(f"comparing the outputs with {counted(len(names), 'region')} replaced")
         composition.use(names)
+        composition.reset_counts()
         if wrong := composition.find_wrong_replays():
             return Parity(ok=False, error=float("inf"), detail=f"as one CUDA graph: {wrong}")
-        composition.reset_counts()
         outputs = collect_outputs(run, composition.model, seed)
         parity = truth.compare(outputs)
         return parity.model_copy(update={"ok": False, "detail": chaos}) if chaos else parity

@@ -150,23 +150,20 @@ class Recording:
         args, kwargs = self._recorder.examples[self._recorder.kinds[id(group.module)], group.form.key]
         return Example(group.module, group.modes, args, kwargs)
 
-    def find_whole_call(self) -> tuple[LayerRegion, Example] | None:
-        """Find the calls that take most of the time, are alike, and need no gradients, and an example of them; None where calls differ, or
-        return too much to copy. The model itself is named where no part of it takes as long: its methods, as `generate`, call the model, and not what
-        stands in its place.
+    def find_whole_calls(self) -> list[tuple[LayerRegion, Example]]:
+        """Find calls that take most of the time, are alike, need no gradients, and return no more than can be copied, each with an example; what is
+        best to capture comes first. A part of the model that takes nearly as long stands before the model itself, whose methods, as `generate`, call
+        the model, and not what stands in its place.
         """
         total_s, _ = self._measure_whole()
         regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
-        wholes = [
+        longest = [
             region for region in regions
             if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and self._is_replayable(region)
         ]  # fmt: skip
-        longest = max(wholes, key=lambda r: r.share, default=None)
-        if longest is None:
-            return None
-        inner = [r for r in wholes if r.paths != ("",) and r.share >= INNER_SHARE * longest.share]
-        region = max(inner, key=lambda r: (-r.paths[0].count("."), r.share), default=longest)
-        return region, self._copy_example(region)
+        nearly_all = INNER_SHARE * max((r.share for r in longest), default=0.0)
+        longest.sort(key=lambda r: (r.share < nearly_all, r.paths == ("",), r.paths[0].count("."), -r.share))
+        return [(region, self._copy_example(region)) for region in longest]
 
     def _is_replayable(self, region: LayerRegion) -> bool:
         first = self._kinds[region.key][0]

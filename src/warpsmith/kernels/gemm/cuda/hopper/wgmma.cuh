@@ -2,6 +2,9 @@
 //! either order, fp32 accumulators in registers, sm_90a.
 #pragma once
 #include "wgmma_products.cuh"
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+static_assert(false, "requires: sm_90a");
+#endif
 
 namespace ws::sm90 {
 
