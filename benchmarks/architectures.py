@@ -59,16 +59,16 @@ Case = tuple[str, Unit, Graph]  # name of the task, and what is built
 Row = dict[str, Any]
 
 
-def choose_units(rows: Path, texts: Path) -> list[Case]:
-    """One of each family and technique, the one whose row has the smallest hash."""
+def choose_units(rows: Path, texts: Path, target: str) -> list[Case]:
+    """One of each family and technique for a target, the one whose row has the smallest hash."""
     read = [json.loads(line) for line in rows.read_text().splitlines()]
-    cuda = [r for r in read if "refused" not in r and MACHINES[r["machine"]].target == "cuda"]
-    cuda.sort(key=lambda r: hash_text(f"{r['task']} {r['region']} {r['values']}"))
+    offered = [r for r in read if "refused" not in r and MACHINES[r["machine"]].target == target]
+    offered.sort(key=lambda r: hash_text(f"{r['task']} {r['region']} {r['values']}"))
     first: dict[tuple[str, str], Row] = {}
-    for row in cuda:
+    for row in offered:
         first.setdefault((row["family"], row["technique"]), row)
     cases = [read_case(row["task"], texts / f"{row['text']}.json") for row in first.values()]
-    return [case for case in cases if case[1].language == "cuda"]  # other calls of the library have no source
+    return [case for case in cases if case[1].language != "aten"]  # other calls of the library have no source
 
 
 def read_case(task: str, file: Path) -> Case:
@@ -127,7 +127,7 @@ def describe_build(build: Build, arch: str) -> Row:
 
 
 def run_build(options: argparse.Namespace) -> int:
-    cases = [*choose_units(options.rows, options.texts), *write_half_precision_units()]
+    cases = [*choose_units(options.rows, options.texts, "cuda"), *write_half_precision_units()]
     work = partial(build_everywhere, folder=options.builds, archs=ARCHS)
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = [row for done in pool.map(work, cases) for row in done]
