@@ -135,6 +135,13 @@ def test_methods_of_a_model_call_no_stand_in(model: Net) -> None:
     assert calls_stand_in(lambda called: called(x), model)
     assert not calls_stand_in(lambda called: called.forward_twice(x), model)
 
+    def ask_for_class(called: nn.Module) -> torch.Tensor:
+        if not isinstance(called, Net):
+            raise TypeError("no Net")
+        return called(x)
+
+    assert not calls_stand_in(ask_for_class, model)
+
 
 def test_kernels_keep_the_modes_of_the_run(model: Net, tmp_path: Path) -> None:
     model.train()

@@ -215,6 +215,21 @@ def test_layers_inside_launch_without_graphs_of_their_own(
     assert (graph.fast_calls, inner.captures) == (REPLAYS, 0)
 
 
+def test_what_cannot_be_captured_is_left_to_the_module_and_its_layers(tmp_path: Path) -> None:
+    layer = nn.Linear(8, 8).eval()
+    exported = export_module(layer, (random_values(),), {}, tmp_path).task.main.graph
+    fast = OptimizedModule(layer, exported, [], None, "cpu", exported)
+    inner = FakeDevice()
+    fast._replays = GraphReplays(fast.run_kernels, frozenset(), inner)
+    graph = make_graph(nn.Sequential(fast, nn.ReLU()).eval(), random_values(), device=FakeDevice(fault="no"))
+    with torch.no_grad():
+        for _ in range(2 * CALLS):
+            x = random_values()
+            assert torch.equal(graph(x), layer(x).relu())
+    assert graph.last_fallback == "its capture failed: no"
+    assert inner.captures == 1
+
+
 def test_replays_with_stale_inputs_are_found() -> None:
     model, x = Block().eval(), random_values()
     call = WholeCall("block", "", (x,), {})

@@ -86,7 +86,9 @@ class FullGraph(StandIn):
         before = self._replays.replays
         leaves = self._replays(inputs)
         self.fast_calls += self._replays.replays - before
-        self.last_fallback = self._replays.reason
+        self._refusal = self.last_fallback = (
+            self._replays.reason
+        )  # layers inside have graphs of their own from the next call on
         assert self._results is not None
         return self._results.build(leaves, objects)
 
