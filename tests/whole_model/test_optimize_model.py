@@ -153,6 +153,7 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     """All layers are given one cache, of which each has its own part; the call that sets the cache up is the original's."""
     transformers = pytest.importorskip("transformers")
     monkeypatch.setattr(recording, "LARGEST_REGION", 20)
+    monkeypatch.setattr(recording, "LEAST_SHARE", 0.0)  # a busy machine makes the prompt nearly all of the time
     # A layer is worth more than its parts by far: what the clock says on a busy machine does not choose between them.
     monkeypatch.setattr(
         recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
@@ -180,19 +181,9 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     assert new_calls == [(23, 1)] * 3, layers[0].last_fallback
 
 
-def test_most_of_a_model_that_generates_becomes_one_graph(
-    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transformers = pytest.importorskip("transformers")
-    monkeypatch.setattr(recording, "LARGEST_REGION", 20)
-    monkeypatch.setattr(
-        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
-    )
-    monkeypatch.setattr(recording, "WHOLE_SHARE", 0.0)
-    monkeypatch.setattr(recording, "INNER_SHARE", 0.0)
-    monkeypatch.setattr(finishing, "GRAPHED", ("cpu",))
-    monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
-    monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)
+@pytest.fixture(name="captured")
+def _captured(searched: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A device that captures, and measurements by which every stand-in saves a tenth."""
 
     def measure(variants: Any, seconds: float, seed: int) -> Blocks:
         times = {}
@@ -202,6 +193,39 @@ def test_most_of_a_model_that_generates_becomes_one_graph(
         return Blocks(times)
 
     monkeypatch.setattr(finishing, "measure_side_by_side", measure)
+    monkeypatch.setattr(recording, "WHOLE_SHARE", 0.0)
+    monkeypatch.setattr(recording, "INNER_SHARE", 0.0)
+    monkeypatch.setattr(recording, "GRAPHED", ("cpu",))
+    monkeypatch.setattr(graph_replays, "CudaDevice", FakeDevice)
+    monkeypatch.setattr(full_graph, "GraphReplays", ReplaysOfState)
+    return searched
+
+
+def test_a_model_without_tasks_may_be_one_graph(
+    config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "predict_saving_s", lambda *_: 0.0)
+    model = nn.Sequential(Gate(), Gate()).eval()
+    outcome = warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
+    assert captured == []
+    assert isinstance(outcome.model, FullGraph)
+    assert "captured: Sequential" in outcome.report()
+    torch.testing.assert_close(run(outcome.model), run(model))
+    monkeypatch.setattr(recording, "GRAPHED", ())
+    with pytest.raises(UsageError, match="no layer of Sequential can be optimized"):
+        warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
+
+
+def test_most_of_a_model_that_generates_becomes_one_graph(
+    config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(recording, "LARGEST_REGION", 20)
+    monkeypatch.setattr(recording, "LEAST_SHARE", 0.0)  # a busy machine makes the prompt nearly all of the time
+    monkeypatch.setattr(
+        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
+    )
+
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)

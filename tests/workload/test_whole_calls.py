@@ -36,6 +36,7 @@ def find_paths(
     def estimate_s(groups: list[CallGroup]) -> float:
         return sum(seconds[type(g.module).__name__] * len(g.times_s) for g in groups)
 
+    monkeypatch.setattr(recording, "GRAPHED", ("cpu",))
     monkeypatch.setattr(recording, "_estimate_s", estimate_s)
     monkeypatch.setattr(recording, "MOST_COPIED_BYTES", most_bytes)
     model = model or Model().eval()

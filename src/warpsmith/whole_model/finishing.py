@@ -27,7 +27,6 @@ from ..workload.regions import CALL_S, LayerRegion
 from .result import OptimizedModel, ReplacedLayers
 from .searching import ModelSearch
 
-GRAPHED = ("cuda",)  # kinds of devices whose launches can be captured
 MEASURE_SHARE, MEASURE_LEAST_S = 0.1, 10.0  # of the time to search, for each measurement of the whole model
 
 
@@ -88,9 +87,7 @@ def _make_part(
 def _find_whole(
     model: torch.nn.Module, run: Run, recording: Recording, replaced: Sequence[LayerRegion]
 ) -> WholeCall | None:
-    """On a GPU, the calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
-    if recording.device not in GRAPHED:
-        return None
+    """The calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
     for region, example in recording.find_whole_calls():
         (path,) = region.paths
         if path or calls_stand_in(run, model):

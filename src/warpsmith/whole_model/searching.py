@@ -53,7 +53,7 @@ def see(model: torch.nn.Module, run: Callable[..., Any], config: Config, observe
                 break
     check_ran(recording)
     recording.progress = observer.stage
-    if not recording.chosen:
+    if not recording.chosen and not recording.find_whole_calls():
         reasons = dict.fromkeys(r.reason for r in recording.regions if r.reason and r.share > 0.1)
         why = "; ".join(list(reasons)[:3]) or "its layers are at their limits"
         raise UsageError(f"no layer of {type(model).__name__} can be optimized: {why}")

@@ -31,6 +31,7 @@ from .regions import CALL_S, LEAST_SHARE, LayerRegion, choose_regions, predict_s
 from .table import describe_workload
 
 LARGEST_REGION = 64  # submodules: what holds more is searched by its parts
+GRAPHED = ("cuda",)  # kinds of devices whose launches can be captured
 WHOLE_SHARE = 0.5  # of the run, from which calls are captured as a whole
 INNER_SHARE = 0.8  # of what the model itself takes, from which a part is captured in its place
 
@@ -151,10 +152,12 @@ class Recording:
         return Example(group.module, group.modes, args, kwargs)
 
     def find_whole_calls(self) -> list[tuple[LayerRegion, Example]]:
-        """Find calls that take most of the time, are alike, need no gradients, and return no more than can be copied, each with an example; what is
-        best to capture comes first. A part of the model that takes nearly as long stands before the model itself, whose methods, as `generate`, call
+        """On a GPU, find calls that take most of the time, are alike, need no gradients, and return no more than can be copied, each with an example;
+        what is best to capture as one CUDA graph comes first. A part of the model that takes nearly as long stands before the model itself, whose methods, as `generate`, call
         the model, and not what stands in its place.
         """
+        if self.device not in GRAPHED:
+            return []
         total_s, _ = self._measure_whole()
         regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         longest = [
