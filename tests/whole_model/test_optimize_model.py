@@ -153,7 +153,9 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
     """All layers are given one cache, of which each has its own part; the call that sets the cache up is the original's."""
     transformers = pytest.importorskip("transformers")
     monkeypatch.setattr(recording, "LARGEST_REGION", 20)
-    monkeypatch.setattr(recording, "LEAST_SHARE", 0.0)  # a busy machine makes the prompt nearly all of the time
+    monkeypatch.setattr(
+        recording, "LEAST_SHARE", 0.0
+    )  # a busy machine makes the prompt nearly all of the time
     # A layer is worth more than its parts by far: what the clock says on a busy machine does not choose between them.
     monkeypatch.setattr(
         recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
@@ -216,12 +218,27 @@ def test_a_model_without_tasks_may_be_one_graph(
         warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
 
 
+def test_a_model_that_is_one_part_is_no_graph_besides(
+    config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
+    )
+    model = Gate().eval()
+    outcome = warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
+    assert captured == ["Gate"]
+    assert isinstance(outcome.model, OptimizedModule)
+    assert "CUDA graph" not in outcome.report()
+
+
 def test_most_of_a_model_that_generates_becomes_one_graph(
     config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformers = pytest.importorskip("transformers")
     monkeypatch.setattr(recording, "LARGEST_REGION", 20)
-    monkeypatch.setattr(recording, "LEAST_SHARE", 0.0)  # a busy machine makes the prompt nearly all of the time
+    monkeypatch.setattr(
+        recording, "LEAST_SHARE", 0.0
+    )  # a busy machine makes the prompt nearly all of the time
     monkeypatch.setattr(
         recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
     )

@@ -23,7 +23,7 @@ from ..progress import Observer, counted
 from ..runtime.module import OptimizedModule
 from ..workload.recorder import unwrap
 from ..workload.recording import Recording, export_layer
-from ..workload.regions import CALL_S, LayerRegion
+from ..workload.regions import CALL_S, LayerRegion, is_inside
 from .result import OptimizedModel, ReplacedLayers
 from .searching import ModelSearch
 
@@ -87,9 +87,14 @@ def _make_part(
 def _find_whole(
     model: torch.nn.Module, run: Run, recording: Recording, replaced: Sequence[LayerRegion]
 ) -> WholeCall | None:
-    """The calls to capture as one CUDA graph. It is predicted to save what the host takes to call the replaced layers."""
+    """The calls to capture as one CUDA graph, unless all of them are kernels of one part, which replays them itself. It is predicted to save what
+    the host takes to call the replaced layers.
+    """
+    layers = [layer for r in replaced for layer in r.chosen]
     for region, example in recording.find_whole_calls():
         (path,) = region.paths
+        if any(is_inside(path, layer) for layer in layers):
+            continue
         if path or calls_stand_in(run, model):
             calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
             share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)

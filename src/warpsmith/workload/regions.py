@@ -120,17 +120,18 @@ def find_parts(
     )
     parts = []
     for region in chosen:
-        inside = tuple(p for p in region.chosen if any(_is_inside(p, layer) for layer in lost.chosen))
+        inside = tuple(p for p in region.chosen if any(is_inside(p, layer) for layer in lost.chosen))
         if inside:
             parts.append(region.model_copy(update={"chosen": inside}))
     return parts
 
 
 def _holds(region: LayerRegion, lost: LayerRegion) -> bool:
-    return any(p != layer and _is_inside(layer, p) for p in region.paths for layer in lost.chosen)
+    return any(p != layer and is_inside(layer, p) for p in region.paths for layer in lost.chosen)
 
 
-def _is_inside(path: str, layer: str) -> bool:
+def is_inside(path: str, layer: str) -> bool:
+    """Tell whether a submodule is a layer, or part of it, by their qualified names."""
     return layer in ("", path) or path.startswith(f"{layer}.")
 
 
