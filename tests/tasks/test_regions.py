@@ -78,6 +78,29 @@ def test_convex_regions_can_always_be_ordered(edges: tuple[list[int], ...], data
         done.update(step.nodes if isinstance(step, Region) else (step.name,))
 
 
+@given(graphs, st.data())
+def test_of_what_can_run_the_first_of_the_graph_runs(
+    edges: tuple[list[int], ...], data: st.DataObject
+) -> None:
+    graph = build(list(edges))
+    names = [n.name for n in graph.nodes]
+    owners = data.draw(st.lists(st.integers(0, 2), min_size=len(names), max_size=len(names)))
+    sets = [{n for n, owner in zip(names, owners, strict=True) if owner == number} for number in (1, 2)]
+    regions = [make_region(graph, s) for s in sets if s and is_connected(graph, s) and is_convex(graph, s)]
+    members = {name: region for region in regions for name in region.nodes}
+    waiting = list({id(s): s for s in (members.get(n.name, n) for n in graph.nodes)}.values())
+    done, expected = {"x"}, []
+    while ready := [s for s in waiting if done.issuperset(s.inputs if isinstance(s, Region) else s.uses)]:
+        waiting.remove(ready[0])
+        expected.append(ready[0])
+        done.update(ready[0].nodes if isinstance(ready[0], Region) else (ready[0].name,))
+    if waiting:
+        with pytest.raises(TaskError, match="wait for each other"):
+            topological_groups(graph, regions)
+    else:
+        assert topological_groups(graph, regions) == expected
+
+
 def test_boundary_of_the_diamond() -> None:
     region = make_region(DIAMOND, ["n3", "n1", "n2"])
     assert region.nodes == ("n1", "n2", "n3")

@@ -148,6 +148,11 @@ class Graph(Record):
         return {n.name: n for n in self.nodes}
 
     @cached_property
+    def positions(self) -> dict[str, int]:
+        """Place of each node among the nodes, by its name."""
+        return {n.name: position for position, n in enumerate(self.nodes)}
+
+    @cached_property
     def users(self) -> dict[str, tuple[Node, ...]]:
         """Nodes that read a value, by the value's name; every value has an entry."""
         table: dict[str, list[Node]] = {name: [] for name in self.specs}

@@ -8,6 +8,7 @@ found from another.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ def make_region(graph: Graph, nodes: Iterable[str]) -> Region:
         raise TaskError(f"the nodes {sorted(names)} are not connected; make one region of each part")
     if not is_convex(graph, names):
         raise TaskError(f"the nodes {sorted(names)} are not convex: a value leaves the region and comes back")
-    members = tuple(n for n in graph.nodes if n.name in names)
+    members = tuple(n for n in list_between(graph, names) if n.name in names)
     inputs, outputs = boundary(graph, members)
     return Region(
         nodes=tuple(n.name for n in members),
@@ -76,7 +77,7 @@ def is_connected(graph: Graph, names: set[str]) -> bool:
 def is_convex(graph: Graph, names: set[str]) -> bool:
     """No path leaves the set and comes back into it: the nodes can run as one."""
     tainted: set[str] = set()  # values outside the set that depend on it
-    for node in graph.nodes:
+    for node in list_between(graph, names):
         if node.name in names:
             if any(v in tainted for v in node.uses):
                 return False
@@ -85,13 +86,19 @@ def is_convex(graph: Graph, names: set[str]) -> bool:
     return True
 
 
+def list_between(graph: Graph, names: Iterable[str]) -> tuple[Node, ...]:
+    """The nodes from the first of these to the last, in the graph's order: no path between them leads elsewhere."""
+    positions = [graph.positions[name] for name in names]
+    return graph.nodes[min(positions) : max(positions) + 1]
+
+
 def _is_made_by(graph: Graph, value: str, names: set[str]) -> bool:
     producer = graph.producer.get(value)
     return producer is not None and producer.name in names
 
 
 def topological_groups(graph: Graph, regions: Iterable[Region]) -> list[Region | Node]:
-    """Regions and the nodes outside them in an order in which they can run.
+    """Regions and the nodes outside them in an order in which they can run: of those that can, the first of the graph.
 
     Raises TaskError when regions overlap or wait for each other.
     """
@@ -101,29 +108,27 @@ def topological_groups(graph: Graph, regions: Iterable[Region]) -> list[Region |
             if name in owner:
                 raise TaskError(f"two regions share the node {name}")
             owner[name] = region
-    steps = _steps(graph, owner)
-    done = {i.name for i in graph.inputs}
+    steps = list({id(step): step for step in (owner.get(n.name, n) for n in graph.nodes)}.values())
+    inputs = {i.name for i in graph.inputs}
+    missing = [set(s.inputs if isinstance(s, Region) else s.uses) - inputs for s in steps]
+    readers: dict[str, list[int]] = {}
+    for number, values in enumerate(missing):
+        for value in values:
+            readers.setdefault(value, []).append(number)
+    ready = [number for number, values in enumerate(missing) if not values]  # sorted: a heap
     ordered: list[Region | Node] = []
-    while steps:
-        ready = next(
-            (s for s in steps if done.issuperset(s.inputs if isinstance(s, Region) else s.uses)), None
-        )
-        if ready is None:
-            raise TaskError("the regions wait for each other's values: they cannot run in any order")
-        steps.remove(ready)
-        ordered.append(ready)
-        members = ready.nodes if isinstance(ready, Region) else (ready.name,)
-        done.update(v.name for m in members for v in graph.by_name[m].outputs if v is not None)
+    while ready:
+        step = steps[heapq.heappop(ready)]
+        ordered.append(step)
+        for member in step.nodes if isinstance(step, Region) else (step.name,):
+            for value in (v.name for v in graph.by_name[member].outputs if v is not None):
+                for number in readers.pop(value, ()):
+                    missing[number].discard(value)
+                    if not missing[number]:
+                        heapq.heappush(ready, number)
+    if len(ordered) < len(steps):
+        raise TaskError("the regions wait for each other's values: they cannot run in any order")
     return ordered
-
-
-def _steps(graph: Graph, owner: Mapping[str, Region | Node]) -> list[Region | Node]:
-    steps: list[Region | Node] = []
-    for node in graph.nodes:
-        step = owner.get(node.name, node)
-        if not any(step is s for s in steps):
-            steps.append(step)
-    return steps
 
 
 def same_region(region: Region, other: Graph, origin: Graph) -> bool:

@@ -10,6 +10,7 @@ whether batch norm and the like are folded into linear maps, and in whether the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from ...codegen.fusion.growth import is_pointwise, region_around
@@ -177,6 +178,9 @@ def _cut_anchored(
 
 def _runnable(graph: Graph, regions: list[Region]) -> tuple[Region, ...]:
     """Drops regions that would wait for each other."""
+    with suppress(TaskError):
+        topological_groups(graph, regions)
+        return tuple(regions)  # so can any of them
     runnable: list[Region] = []
     for region in regions:
         try:
@@ -192,9 +196,10 @@ def _worth(graph: Graph, region: Region, facts: Facts) -> bool:
     the graph does, and its result is large, stores that pass the cache by may gain.
     """
     program = lower(graph, region)
-    work = {n.name for n in graph.nodes if base_name(n) not in VIEWS}
-    covered = work & set(region.nodes)
+    covered = {n for n in region.nodes if base_name(graph.by_name[n]) not in VIEWS}
     if program.reductions or len(covered) > 1 or sum(s.cost for s in program.steps) >= HEAVY:
         return True
     large = sum(graph.specs[v].nbytes for v in region.outputs) > facts.l2_bytes
-    return bool(region.inputs) and covered == work and large
+    if not (region.inputs and large):
+        return False
+    return all(n.name in covered or base_name(n) in VIEWS for n in graph.nodes)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from ...errors import TaskError
 from ...records import Graph, Node, Region
-from ...tasks.regions import make_region
+from ...tasks.regions import list_between, make_region
 from ..lowering.axis_relations import VIEWS, base_name
 from ..lowering.levels import is_reducing
 from ..lowering.lower import lower
@@ -81,9 +81,10 @@ def _with(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | 
 def _with_between(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | None:
     """The region, a neighbour, and the nodes on the ways from one to the other, which must come along."""
     members = {*region.nodes, name}
-    behind = _find_dependants(graph, members)
+    nodes = list_between(graph, members)
+    behind = _find_dependants(graph, nodes, members)
     ahead: set[str] = set(members)
-    for node in reversed(graph.nodes):
+    for node in reversed(nodes):
         results = (v.name for v in node.outputs if v is not None)
         if any(u.name in ahead for v in results for u in graph.users[v]):
             ahead.add(node.name)
@@ -93,10 +94,10 @@ def _with_between(graph: Graph, region: Region, name: str, taken: set[str]) -> R
     return writable(graph, members | between)
 
 
-def _find_dependants(graph: Graph, names: set[str]) -> set[str]:
-    """The nodes and all that depends on them."""
+def _find_dependants(graph: Graph, nodes: Iterable[Node], names: set[str]) -> set[str]:
+    """The named nodes and what of `nodes` depends on them."""
     reached = set(names)
-    for node in graph.nodes:
+    for node in nodes:
         if any(v in graph.producer and graph.producer[v].name in reached for v in node.uses):
             reached.add(node.name)
     return reached
