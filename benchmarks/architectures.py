@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -188,24 +188,25 @@ def describe_cell(row: Row) -> str:
     return ("yes" if row["offered"] else "builds") + spilled
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def make_parser(
+    about: str | None, folder: str, build: Callable[[argparse.Namespace], int], page: Callable[[argparse.Namespace], int]
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:  # fmt: skip
+    """The parser of a script that builds recorded units and writes a page of it, and that of its verb `build`."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
     one = verbs.add_parser("build")
     one.add_argument("rows", type=Path)
     one.add_argument("--texts", type=Path, required=True, help="the folder that emitted_units.py filled")
     one.add_argument("--out", type=Path, required=True)
-    one.add_argument("--builds", type=Path, default=Path(tempfile.gettempdir()) / "warpsmith-architectures")
+    one.add_argument("--builds", type=Path, default=Path(tempfile.gettempdir()) / folder)
     one.add_argument("--jobs", type=int, default=2)
-    one.set_defaults(run=run_build)
+    one.set_defaults(run=build)
     two = verbs.add_parser("page")
     two.add_argument("file", type=Path)
-    two.set_defaults(run=write_page)
-    return parser.parse_args()
+    two.set_defaults(run=page)
+    return parser, one
 
 
 if __name__ == "__main__":
-    options = parse_arguments()
+    options = make_parser(__doc__, "warpsmith-architectures", run_build, write_page)[0].parse_args()
     sys.exit(options.run(options))

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from architectures import Case, Row, choose_units
+from architectures import Case, Row, choose_units, make_parser
 
 from warpsmith.records import Unit
 from warpsmith.targets.cpu import CpuTarget
@@ -87,25 +86,8 @@ def write_page(options: argparse.Namespace) -> int:
     return 0
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    verbs = parser.add_subparsers(required=True)
-    one = verbs.add_parser("build")
-    one.add_argument("rows", type=Path)
-    one.add_argument("--texts", type=Path, required=True, help="the folder that emitted_units.py filled")
-    one.add_argument("--out", type=Path, required=True)
-    one.add_argument("--compilers", nargs="+", default=["g++", "clang++"])
-    one.add_argument("--builds", type=Path, default=Path(tempfile.gettempdir()) / "warpsmith-compilers")
-    one.add_argument("--jobs", type=int, default=2)
-    one.set_defaults(run=run_build)
-    two = verbs.add_parser("page")
-    two.add_argument("file", type=Path)
-    two.set_defaults(run=write_page)
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    options = parse_arguments()
+    parser, build = make_parser(__doc__, "warpsmith-compilers", run_build, write_page)
+    build.add_argument("--compilers", nargs="+", default=["g++", "clang++"])
+    options = parser.parse_args()
     sys.exit(options.run(options))

@@ -2,7 +2,7 @@
 
 In: names of workloads (`benchmarks/models_workloads.py`); a GPU. Out: JSON, a row a model: medians of a run in ms, and speedups over eager mode with
 95% intervals, all variants side by side in random order. `graph` is `runtime/full_graph.py` over the original's own operations. **No judge takes part**;
-that replays answer bit by bit as launches do is checked first.
+that replays answer as launches do, within the bounds of `composition/whole_call.py`, is checked first.
 
     python lab/full_graphs.py OUT.json [llama-static vit gpt2] [--size full] [--seconds 10] [--variants graph compile reduce-overhead]
 """
@@ -26,8 +26,8 @@ from models_workloads import Workload, workloads
 
 from warpsmith.composition.compose import compose
 from warpsmith.composition.side_by_side import measure_side_by_side
-from warpsmith.composition.whole_call import WholeCall, calls_stand_in
 from warpsmith.config import Config
+from warpsmith.whole_model.finishing import choose_whole_call
 from warpsmith.workload.capturing import record_calls
 
 MODES = {"compile": "default", "reduce-overhead": "reduce-overhead"}
@@ -66,15 +66,11 @@ def make_graph(model: torch.nn.Module, run: Any) -> torch.nn.Module | str:
     run(model)
     with record_calls(model, Config.load({})) as recording:
         run(model)
-    calls = [
-        (region, example) for region, example in recording.find_whole_calls()
-        if region.paths[0] or calls_stand_in(run, model)
-    ]  # fmt: skip
-    if not calls:
-        return "its calls differ, or need gradients"
-    region, example = calls[0]
-    composition = compose(model, [], WholeCall(region.name, region.paths[0], example.args, example.kwargs))
-    composition.use([region.name])
+    whole_call = choose_whole_call(model, run, recording)
+    if whole_call is None:
+        return "its calls differ, need gradients, or return too much to copy"
+    composition = compose(model, [], whole_call)
+    composition.use([whole_call.name])
     return composition.find_wrong_replays() or composition.model
 
 

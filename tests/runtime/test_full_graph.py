@@ -48,6 +48,13 @@ class Block(nn.Module):
         return y * scale, self.total.clone()
 
 
+class Sorted(Block):
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        if not torch.equal(x, x.sort()[0]):
+            raise ValueError("x is not sorted")
+        return super().forward(x, scale)
+
+
 class Late(FakeDevice):
     """Its replays answer what the recording answered, whatever they read."""
 
@@ -198,14 +205,17 @@ def test_it_can_be_pickled_and_compiled() -> None:
             torch.testing.assert_close(answer, truth)
 
 
-def test_layers_inside_launch_without_graphs_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layer = nn.Linear(8, 8).eval()
-    exported = export_module(layer, (random_values(),), {}, tmp_path).task.main.graph
+def make_replayed_layer(folder: Path) -> tuple[nn.Module, OptimizedModule, FakeDevice]:
+    """A layer, what stands in its place, and the device that captures its own calls."""
+    layer, inner = nn.Linear(8, 8).eval(), FakeDevice()
+    exported = export_module(layer, (random_values(),), {}, folder).task.main.graph
     fast = OptimizedModule(layer, exported, [], None, "cpu", exported)
-    inner = FakeDevice()
     fast._replays = GraphReplays(fast.run_kernels, frozenset(), inner)
+    return layer, fast, inner
+
+
+def test_layers_inside_launch_without_graphs_of_their_own(tmp_path: Path) -> None:
+    layer, fast, inner = make_replayed_layer(tmp_path)
     model = nn.Sequential(fast, nn.ReLU()).eval()
     graph = make_graph(model, random_values())
     with torch.no_grad():
@@ -216,11 +226,7 @@ def test_layers_inside_launch_without_graphs_of_their_own(
 
 
 def test_what_cannot_be_captured_is_left_to_the_module_and_its_layers(tmp_path: Path) -> None:
-    layer = nn.Linear(8, 8).eval()
-    exported = export_module(layer, (random_values(),), {}, tmp_path).task.main.graph
-    fast = OptimizedModule(layer, exported, [], None, "cpu", exported)
-    inner = FakeDevice()
-    fast._replays = GraphReplays(fast.run_kernels, frozenset(), inner)
+    layer, fast, inner = make_replayed_layer(tmp_path)
     graph = make_graph(nn.Sequential(fast, nn.ReLU()).eval(), random_values(), device=FakeDevice(fault="no"))
     with torch.no_grad():
         for _ in range(2 * CALLS):
@@ -237,6 +243,10 @@ def test_replays_with_stale_inputs_are_found() -> None:
     stale = make_graph(model, x, device=Late())
     assert find_difference(stale, call) == f"call {CALLS_BEFORE + 2} of the same kind has another answer"
     assert find_difference(make_graph(Block("attribute").eval(), x), call) == "a call sets calls"
+    in_order = torch.arange(8.0)
+    refusing = WholeCall("block", "", (in_order,), {})
+    difference = find_difference(make_graph(Sorted().eval(), in_order), refusing)
+    assert difference == "its results cannot be compared: x is not sorted"
 
 
 def test_other_algorithms_are_told_from_other_answers() -> None:

@@ -147,19 +147,20 @@ def test_the_whole_is_measured_while_no_other_run_measures(
         assert try_flock(opened.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
-def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
-    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All layers are given one cache, of which each has its own part; the call that sets the cache up is the original's."""
-    transformers = pytest.importorskip("transformers")
+def choose_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer is worth more than its parts by far, and none is too small: what the clock says on a busy machine, where a prompt may take nearly all
+    of the time, does not choose between them.
+    """
     monkeypatch.setattr(recording, "LARGEST_REGION", 20)
-    monkeypatch.setattr(
-        recording, "LEAST_SHARE", 0.0
-    )  # a busy machine makes the prompt nearly all of the time
-    # A layer is worth more than its parts by far: what the clock says on a busy machine does not choose between them.
+    monkeypatch.setattr(recording, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(
         recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
     )
+
+
+def make_generation() -> tuple[Any, Callable[[Any], torch.Tensor]]:
+    """A Llama of three layers, and the run in which it generates with a cache of a fixed size."""
+    transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)
@@ -172,6 +173,15 @@ def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
         with torch.no_grad():
             return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **options)
 
+    return model, generate
+
+
+def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layers are given one cache, of which each has its own part; the call that sets the cache up is the original's."""
+    choose_by_operations(monkeypatch)
+    model, generate = make_generation()
     fast = warpsmith.optimize_model(model, generate, time=30, config=config, seed=0)
     assert "LlamaDecoderLayer" in searched, fast.report()
     replaced = [m for m in fast.model.modules() if isinstance(m, OptimizedModule)]
@@ -221,9 +231,7 @@ def test_a_model_without_tasks_may_be_one_graph(
 def test_a_model_that_is_one_part_is_no_graph_besides(
     config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
-    )
+    choose_by_operations(monkeypatch)
     model = Gate().eval()
     outcome = warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
     assert captured == ["Gate"]
@@ -234,27 +242,8 @@ def test_a_model_that_is_one_part_is_no_graph_besides(
 def test_most_of_a_model_that_generates_becomes_one_graph(
     config: Config, captured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transformers = pytest.importorskip("transformers")
-    monkeypatch.setattr(recording, "LARGEST_REGION", 20)
-    monkeypatch.setattr(
-        recording, "LEAST_SHARE", 0.0
-    )  # a busy machine makes the prompt nearly all of the time
-    monkeypatch.setattr(
-        recording, "predict_saving_s", lambda seconds, _, operations, host_s: seconds * operations
-    )
-
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
-    model = transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)
-    ).eval()
-    model.generation_config.eos_token_id = None
-    ids = torch.randint(1, 64, (1, 4), generator=torch.Generator().manual_seed(0))
-
-    def generate(model: Any) -> torch.Tensor:
-        options = {"cache_implementation": "static", "disable_compile": True, "do_sample": False}
-        with torch.no_grad():
-            return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **options)
-
+    choose_by_operations(monkeypatch)
+    model, generate = make_generation()
     outcome = warpsmith.optimize_model(model, generate, time=30, config=config, seed=0)
     assert "captured: LlamaModel (model) as one CUDA graph" in outcome.report()
     assert isinstance(outcome.model.model, FullGraph)

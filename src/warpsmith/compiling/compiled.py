@@ -14,11 +14,12 @@ import torch
 
 from ..api import call_arguments
 from ..errors import TaskError
+from ..runtime.stand_in import ModuleWrapper
 from .backend import Backend
 from .explanation import Explanation
 
 
-class CompiledModule(torch.nn.Module):
+class CompiledModule(ModuleWrapper):
     """A module whose calls run compiled, with kernels of the archive in them. Parameters, modes and state are the original's.
 
     Attributes:
@@ -26,9 +27,7 @@ class CompiledModule(torch.nn.Module):
     """
 
     def __init__(self, original: torch.nn.Module, settings: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.original = original
-        self.training = original.training
+        super().__init__(original)
         self._settings = dict(settings)
         self._backend, self._call = _bind(original, settings)
 
@@ -39,23 +38,9 @@ class CompiledModule(torch.nn.Module):
         """Tell what the graphs that were compiled so far run, and why not more of them."""
         return self._backend.explain()
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the original's state, under the original's names."""
-        return self.original.state_dict(*args, **kwargs)
-
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Load a state of the original."""
         return self.original.load_state_dict(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        """Attributes that it does not have are the original's."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            original = self.__dict__.get("_modules", {}).get("original")
-            if original is None:
-                raise
-            return getattr(original, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles compile anew at their first call."""

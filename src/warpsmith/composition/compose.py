@@ -68,7 +68,7 @@ class Composition:
         (slot,) = self.slots[self.whole_call.name]
         key = frozenset(self.active)
         if key not in self._graphs:
-            self._graphs[key] = FullGraph(slot.original, self.whole_call.describe(slot.original))
+            self._graphs[key] = self.whole_call.stand_in_for(slot.original)
         slot.optimized = self._graphs[key]
 
     def find_wrong_replays(self) -> str:
@@ -122,8 +122,8 @@ def compose(
         ]
     if whole_call is not None:
         module, composition.whole_call = composition.copied.get_submodule(whole_call.path), whole_call
-        graph = FullGraph(module, whole_call.describe(module))
-        composition.slots[whole_call.name] = [Slot(holders.get(id(module), []), module, graph)]
+        slot = Slot(holders.get(id(module), []), module, whole_call.stand_in_for(module))
+        composition.slots[whole_call.name] = [slot]
     return composition
 
 

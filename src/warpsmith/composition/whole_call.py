@@ -18,7 +18,7 @@ from ..runtime.graph_replays import CALLS_BEFORE
 from ..runtime.stand_in import StandIn
 from ..tasks.flattened import CallShape
 from ..tasks.functions import find_called_function
-from ..tasks.structure import NotRebuildable, take_apart
+from ..tasks.structure import list_held, take_apart
 from .outputs import Run
 
 CHECKED_REPLAYS = 3  # with other contents each
@@ -37,9 +37,9 @@ class WholeCall:
     kwargs: Mapping[str, Any]
     saving_share: float = 0.0  # predicted, of the model's time
 
-    def describe(self, module: torch.nn.Module) -> GraphedCall:
-        """Raises TaskError for arguments that cannot be taken apart."""
-        return GraphedCall.of(module, self.args, self.kwargs)
+    def stand_in_for(self, module: torch.nn.Module) -> FullGraph:
+        """Return a full graph for such calls of a module. Raises TaskError for arguments that cannot be taken apart."""
+        return FullGraph(module, GraphedCall.of(module, self.args, self.kwargs))
 
 
 class _Probe(StandIn):
@@ -67,7 +67,7 @@ def find_difference(graph: FullGraph, call: WholeCall) -> str:
     each call; what instances hold, as a cache, stays where it is, and is as before for both.
     """
     shape = CallShape.of(find_called_function(graph.original), call.args, call.kwargs)
-    kept_in_place = GraphedCall.of(graph.original, call.args, call.kwargs).in_instances
+    kept_in_place = set(list_held(shape.tree))
     steady = [t.detach().clone() for t in shape.parts.leaves]
     replays = graph.fast_calls
     state = [(t, t.clone()) for t in (*(steady[i] for i in kept_in_place), *graph.original.buffers())]
@@ -77,7 +77,9 @@ def find_difference(graph: FullGraph, call: WholeCall) -> str:
         truth = _list_after(graph.original, args, kwargs, leaves)
         _restore(state)
         answer = _list_after(graph, args, kwargs, leaves)
-        if isinstance(answer, str) or isinstance(truth, str):
+        if isinstance(truth, str):
+            return f"its results cannot be compared: {truth}"
+        if isinstance(answer, str):
             return f"its results cannot be compared: {answer}"
         if len(answer) != len(truth) or not all(map(_is_near, answer, truth)):
             return f"call {number + 1} of the same kind has another answer"
@@ -89,11 +91,11 @@ def find_difference(graph: FullGraph, call: WholeCall) -> str:
 def _list_after(
     module: torch.nn.Module, args: Any, kwargs: Any, leaves: Sequence[Tensor]
 ) -> list[Tensor] | str:
-    """Call it; copy its results and what its arguments hold by then."""
+    """Call it; copy its results and what its arguments hold by then. Return why not as a line: its code may refuse shuffled values."""
     try:
         results = take_apart(module(*args, **kwargs))[1].leaves
-    except NotRebuildable as error:
-        return str(error)
+    except Exception as error:  # noqa: BLE001 - the user's code
+        return next(iter(str(error).splitlines()), type(error).__name__)
     return [t.detach().clone() for t in (*results, *leaves)]
 
 

@@ -130,13 +130,17 @@ class Captured:
         return tuple(leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in self.leaves)
 
 
-_launching = threading.local()
+class _Launching(threading.local):
+    active = False
+
+
+_launching = _Launching()
 
 
 @contextmanager
 def launches_only() -> Iterator[None]:
     """Let no call in the block, of this thread, be a replay or be captured by itself: the block is part of a larger graph's call."""
-    before = getattr(_launching, "active", False)
+    before = _launching.active
     _launching.active = True
     try:
         yield
@@ -166,7 +170,7 @@ class GraphReplays:
 
     @torch.no_grad()
     def __call__(self, inputs: Sequence[Tensor]) -> Leaves:
-        if self.reason or getattr(_launching, "active", False) or self._device.is_capturing():
+        if self.reason or _launching.active or self._device.is_capturing():
             return self._run(inputs)
         stream = self._device.stream()
         for captured in self._captured:

@@ -1,4 +1,4 @@
-"""A module in the place of another one, whose parameters, attributes and checkpoints it shows as its own."""
+"""Modules in the place of another one, whose parameters, attributes and checkpoints they show as their own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,31 @@ from typing import Any
 import torch
 
 
-class StandIn(torch.nn.Module):
-    """Stands where `original` stood. What is not its own is the original's: attributes, which are read and set there, and the names of its state.
+class ModuleWrapper(torch.nn.Module):
+    """A module around `original`. Attributes that it does not have are the original's, and so is its state."""
+
+    def __init__(self, original: torch.nn.Module) -> None:
+        super().__init__()
+        self.original = original
+        self.training = original.training
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes that it does not have are the original's, as whoever calls a layer reads its settings."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            original = self.__dict__.get("_modules", {}).get("original")
+            if original is None:
+                raise
+            return getattr(original, name)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the original's state under the original's names, so that checkpoints fit both."""
+        return self.original.state_dict(*args, **kwargs)
+
+
+class StandIn(ModuleWrapper):
+    """Stands where `original` stood. What is not its own is set and loaded there, too.
 
     Attributes:
         original: The module that was given, unchanged.
@@ -19,9 +42,7 @@ class StandIn(torch.nn.Module):
 
     def __init__(self, original: torch.nn.Module) -> None:
         """A subclass sets `_complete` when all that is its own is set."""
-        super().__init__()
-        self.original = original
-        self.training = original.training
+        super().__init__(original)
         self.reset_counts()
         self.register_load_state_dict_pre_hook(_take_original_names)
 
@@ -48,20 +69,6 @@ class StandIn(torch.nn.Module):
             super().__setattr__(name, value)
         else:
             setattr(attributes["_modules"]["original"], name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        """Attributes that it does not have are the original's, as whoever calls a layer reads its settings."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            original = self.__dict__.get("_modules", {}).get("original")
-            if original is None:
-                raise
-            return getattr(original, name)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the original's state under the original's names, so that checkpoints fit both."""
-        return self.original.state_dict(*args, **kwargs)
 
 
 def find_surroundings(device: str) -> str:

@@ -6,6 +6,7 @@ In: the searches of a model's regions. Out: an `OptimizedModel`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -90,15 +91,23 @@ def _find_whole(
     """The calls to capture as one CUDA graph, unless all of them are kernels of one part, which replays them itself. It is predicted to save what
     the host takes to call the replaced layers.
     """
-    layers = [layer for r in replaced for layer in r.chosen]
+    whole_call = choose_whole_call(model, run, recording, [layer for r in replaced for layer in r.chosen])
+    if whole_call is None:
+        return None
+    calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
+    return replace(
+        whole_call, saving_share=min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
+    )
+
+
+def choose_whole_call(
+    model: torch.nn.Module, run: Run, recording: Recording, layers: Sequence[str] = ()
+) -> WholeCall | None:
+    """The best calls to capture that the run makes, and that are not all inside of one of the replaced `layers`."""
     for region, example in recording.find_whole_calls():
         (path,) = region.paths
-        if any(is_inside(path, layer) for layer in layers):
-            continue
-        if path or calls_stand_in(run, model):
-            calls = sum(r.calls * len(r.chosen) / len(r.paths) for r in replaced)
-            share = min(0.5, calls * CALL_S[recording.device] / recording.workload.seconds)
-            return WholeCall(f"{region.name} as one CUDA graph", path, example.args, example.kwargs, share)
+        if not any(is_inside(path, layer) for layer in layers) and (path or calls_stand_in(run, model)):
+            return WholeCall(f"{region.name} as one CUDA graph", path, example.args, example.kwargs)
     return None
 
 

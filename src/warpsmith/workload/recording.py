@@ -114,7 +114,7 @@ class Recording:
     def workload(self) -> Workload:
         """Everything that ran, with limits and predicted gains. Raises ToolchainError, JudgeError where peaks cannot be measured."""
         total_s, calls = self._measure_whole()
-        regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
+        regions = self._described
         graphs = {r.key: self._export(r) for r in regions if not r.reason}
         peaks = self._measure_peaks() if any(isinstance(g, Graph) for g in graphs.values()) else None
         judged = [_with_limit(r, graphs.get(r.key), peaks, CALL_S[self.device]) for r in regions]
@@ -143,9 +143,9 @@ class Recording:
         """Return the first layer of a region, with the arguments of one of its calls. Raises UsageError for one that is no task."""
         if region.reason or region.key not in self._kinds:
             raise UsageError(f"{region.name} is no task: {region.reason or 'it is of another capture'}")
-        return self._copy_example(region)
+        return self._find_example(region)
 
-    def _copy_example(self, region: LayerRegion) -> Example:
+    def _find_example(self, region: LayerRegion) -> Example:
         first = (region.chosen or region.paths)[0]
         group = next(g for g in self._kinds[region.key] if self._paths[id(g.module)] == first)
         args, kwargs = self._recorder.examples[self._recorder.kinds[id(group.module)], group.form.key]
@@ -158,15 +158,13 @@ class Recording:
         """
         if self.device not in GRAPHED:
             return []
-        total_s, _ = self._measure_whole()
-        regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         longest = [
-            region for region in regions
+            region for region in self._described
             if len(region.paths) == 1 and region.share >= WHOLE_SHARE and not region.training and self._is_replayable(region)
         ]  # fmt: skip
         nearly_all = INNER_SHARE * max((r.share for r in longest), default=0.0)
         longest.sort(key=lambda r: (r.share < nearly_all, r.paths == ("",), r.paths[0].count("."), -r.share))
-        return [(region, self._copy_example(region)) for region in longest]
+        return [(region, self._find_example(region)) for region in longest]
 
     def _is_replayable(self, region: LayerRegion) -> bool:
         first = self._kinds[region.key][0]
@@ -182,6 +180,12 @@ class Recording:
 
     def __str__(self) -> str:
         return describe_workload(self.workload)
+
+    @cached_property
+    def _described(self) -> list[LayerRegion]:
+        """All that ran, without limits and predictions."""
+        total_s, _ = self._measure_whole()
+        return [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
 
     @cached_property
     def _paths(self) -> dict[int, str]:
